@@ -40,7 +40,7 @@ use crate::core::error::LossReason;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::{ActivityGuard, Shutdown};
-use crate::store::{Request, RequestId, Stamp, Store, StoreError, StoreFuture};
+use crate::store::{Answer, Ask, Request, RequestId, Stamp, Store, StoreError, StoreFuture};
 
 /// A handle to a client's keeper. All clones share one keeper.
 #[derive(Clone, Debug)]
@@ -271,10 +271,10 @@ impl Keeper {
     }
 
     /// Cancels acquisitions in the background, after the command that is still in flight.
-    pub(crate) fn cancel_later<T: Send + 'static>(
+    pub(crate) fn cancel_later(
         &self,
         requests: Vec<Request>,
-        in_flight: Option<StoreFuture<T>>,
+        in_flight: Option<StoreFuture<Answer>>,
         outcome: UnknownOutcome,
     ) {
         let (store, limit) = (self.store.clone(), self.limit.clone());

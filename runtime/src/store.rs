@@ -7,6 +7,8 @@
 //! store the same questions.
 
 mod answers;
+mod ask;
+mod command;
 mod contract;
 mod detached;
 mod diagnosis;
@@ -17,7 +19,6 @@ pub mod memory;
 mod note;
 mod once;
 pub mod quorum;
-mod quorum_member;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod request;
@@ -29,7 +30,11 @@ mod rules;
 mod serialize;
 mod usage;
 
-pub use self::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal, Repaired};
+pub use self::answers::{
+    Adoption, All, Answer, AnswerOf, Attempt, Ended, Hint, Lingering, Renewal, Repaired,
+};
+pub use self::ask::{Ask, Reply, renew_each};
+pub use self::command::{Command, LockCommand, RequestCommand};
 use self::contract::at_once;
 pub(crate) use self::contract::{LIVE, SUBSCRIBING};
 pub use self::contract::{
@@ -43,7 +48,6 @@ pub use self::inspection::{ClientInfo, Forced, Holder, LastSuccess, LockInfo, Lo
 pub use self::listing::{ListCursor, ListPage};
 pub use self::note::Note;
 pub use self::once::{Once, Success, TickTimes};
-pub use self::quorum_member::QuorumMember;
 pub(crate) use self::request::RequestSpec;
 pub use self::request::{ClientId, Kind, Owner, QueuePosition, Request, RequestId, Stamp, Waiting};
 pub use self::usage::Usage;

@@ -5,15 +5,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
 use leasehold::store::memory::{Clock, MemoryStore};
 use leasehold::store::quorum::Quorum;
 use leasehold::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Listener,
-    LockInfo, Owner, QuorumMember, Renewal, Renewals, Repaired, Request, Store, StoreError,
-    StoreFuture, Waiting,
+    Answer, ClientId, Command, Listener, Request, RequestCommand, Store, StoreError, StoreFuture,
+    Subscription, renew_each,
 };
-use leasehold::{LockKey, Locks, Outcome, QuorumLocks};
+use leasehold::{Locks, Outcome, QuorumLocks};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
@@ -43,7 +41,7 @@ impl Members {
     pub fn store(&self) -> Arc<dyn Store> {
         let name = |place: usize| format!("server {place}");
         let nodes = self.members.iter().enumerate();
-        let nodes = nodes.map(|(place, it)| (name(place), it.clone() as Arc<dyn QuorumMember>));
+        let nodes = nodes.map(|(place, it)| (name(place), it.clone() as Arc<dyn Store>));
         Arc::new(Quorum::new(nodes, self.longest_ttl, Handle::current()))
     }
 
@@ -76,14 +74,12 @@ struct State {
     store: Arc<MemoryStore>,
     is_dead: bool,
     /// Commands that arrive while it is frozen, in order.
-    backlog: Option<Vec<Late>>,
+    backlog: Option<Vec<Command<'static>>>,
     restarted: Option<Instant>,
     /// The fates of the next commands, in order.
     faults: Vec<Fault>,
     log: Vec<&'static str>,
 }
-
-type Late = Box<dyn FnOnce(&MemoryStore) + Send>;
 
 /// The fate of a command.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +137,7 @@ impl Member {
     pub fn thaw(&self) {
         let mut state = self.state();
         for command in state.backlog.take().unwrap_or_default() {
-            command(&state.store);
+            drop(state.store.send(command));
         }
     }
 
@@ -169,45 +165,13 @@ impl Member {
         std::mem::take(&mut self.state().log)
     }
 
-    fn ask<T: Send + 'static>(
-        &self,
-        name: &'static str,
-        command: impl FnOnce(&MemoryStore) -> StoreFuture<T> + Send + 'static,
-    ) -> StoreFuture<T> {
-        let mut state = self.state();
-        state.log.push(name);
-        if state.is_dead {
-            return Box::pin(async { Err(failure(Outcome::NotRun, "is it running?")) });
-        }
-        if let Some(backlog) = &mut state.backlog {
-            // In memory a command is done when its future is made.
-            backlog.push(Box::new(|store| drop(command(store))));
-            return no_answer();
-        }
-        match state.faults.pop() {
-            None => return command(&state.store),
-            Some(Fault::LoseCommand) => {}
-            Some(Fault::LoseReply) => drop(command(&state.store)),
-            Some(Fault::Slow(time)) => {
-                let answer = command(&state.store);
-                return Box::pin(async move {
-                    sleep(time).await;
-                    answer.await
-                });
-            }
-            Some(Fault::Late(time)) => {
-                let store = state.store.clone();
-                tokio::spawn(async move {
-                    sleep(time).await;
-                    drop(command(&store));
-                });
-            }
-        }
-        no_answer()
+    /// True if it started a moment ago, and grants nothing yet.
+    fn is_new(&self) -> bool {
+        self.state().restarted.is_some_and(|at| self.now() < at + self.counts_after)
     }
 }
 
-fn no_answer<T: Send + 'static>() -> StoreFuture<T> {
+fn no_answer() -> StoreFuture<Answer> {
     Box::pin(async {
         sleep(TIME_OUT).await;
         Err(failure(Outcome::Unknown, "no answer in time"))
@@ -224,84 +188,81 @@ impl fmt::Debug for Member {
     }
 }
 
-impl QuorumMember for Member {
-    fn vote(&self, request: &Request, again: Duration) -> StoreFuture<Attempt> {
-        let restarted = self.state().restarted;
-        if restarted.is_some_and(|at| self.now() < at + self.counts_after) {
-            return Box::pin(async {
-                Err(failure(Outcome::NotRun, "it started a moment ago, and may have lost locks"))
-            });
-        }
-        let request = request.clone();
-        self.ask("vote", move |store| store.vote(&request, again))
-    }
-
-    fn repair(&self, request: &Request, token: u64, lasts: Duration) -> StoreFuture<Repaired> {
-        let request = request.clone();
-        self.ask("repair", move |store| store.repair(&request, token, lasts))
-    }
-}
-
 impl Store for Member {
-    fn acquire(&self, _: &Request, _: Option<Waiting>) -> StoreFuture<Attempt> {
-        unreachable!("it is one of several")
+    fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
+        match command {
+            Command::RenewAll(requests) => return renew_each(self, &requests),
+            Command::Request(_, RequestCommand::Vote(_)) if self.is_new() => {
+                return Box::pin(async {
+                    Err(failure(
+                        Outcome::NotRun,
+                        "it started a moment ago, and may have lost locks",
+                    ))
+                });
+            }
+            Command::Request(..) => {}
+            _ => return self.store().send(command),
+        }
+        let mut state = self.state();
+        state.log.push(command.name());
+        if state.is_dead {
+            return Box::pin(async { Err(failure(Outcome::NotRun, "is it running?")) });
+        }
+        if let Some(backlog) = &mut state.backlog {
+            backlog.push(command.into_owned());
+            return no_answer();
+        }
+        // In memory a command is done when its future is made.
+        match state.faults.pop() {
+            None => return state.store.send(command),
+            Some(Fault::LoseCommand) => {}
+            Some(Fault::LoseReply) => drop(state.store.send(command)),
+            Some(Fault::Slow(time)) => {
+                let answer = state.store.send(command);
+                return Box::pin(async move {
+                    sleep(time).await;
+                    answer.await
+                });
+            }
+            Some(Fault::Late(time)) => {
+                let (store, command) = (state.store.clone(), command.into_owned());
+                tokio::spawn(async move {
+                    sleep(time).await;
+                    drop(store.send(command));
+                });
+            }
+        }
+        no_answer()
     }
 
-    fn acquire_all(&self, _: &[Request]) -> Option<StoreFuture<All>> {
-        None
-    }
-
-    fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        let request = request.clone();
-        self.ask("renew", move |store| store.renew(&request))
-    }
-
-    fn renew_all(&self, requests: &[Request]) -> Renewals {
-        Box::pin(join_all(requests.iter().map(|request| self.renew(request)).collect::<Vec<_>>()))
-    }
-
-    fn adopt(&self, _: Detached, _: &Request) -> StoreFuture<Adoption> {
-        unreachable!("it is one of several")
-    }
-
-    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        let request = request.clone();
-        self.ask("release", move |store| store.release(&request, keep))
-    }
-
-    fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        let request = request.clone();
-        self.ask("cancel", move |store| store.cancel(&request))
-    }
-
-    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
-        self.store().inspect(key)
-    }
-
-    fn diagnose(&self) -> StoreFuture<Diagnosis> {
-        self.store().diagnose()
-    }
-
-    fn is_held_by(&self, _: &LockKey, _: &Owner) -> StoreFuture<bool> {
-        unreachable!("it is one of several")
-    }
-
-    fn force_release(&self, _: &LockKey) -> StoreFuture<Forced> {
-        unreachable!("it is one of several")
-    }
-
-    fn was_forced(&self, _: &Request) -> StoreFuture<bool> {
-        unreachable!("it is one of several")
-    }
-
-    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
-        self.store().introduce(client, lasts)
+    fn can(&self, command: &Command<'_>) -> bool {
+        self.store().can(command)
     }
 
     fn listen(&self, _: ClientId, _: Weak<dyn Listener>) {}
 
     fn gives_hints(&self) -> bool {
         false
+    }
+
+    fn subscribe(&self, _: &Request) -> Option<StoreFuture<Subscription>> {
+        None
+    }
+
+    fn has_queue(&self) -> bool {
+        true
+    }
+
+    fn longest_ttl(&self) -> Duration {
+        Duration::MAX
+    }
+
+    fn fails_as_one(&self) -> bool {
+        true
+    }
+
+    fn answers_within(&self, _: Duration) -> Option<Duration> {
+        None
     }
 
     fn now(&self) -> Instant {

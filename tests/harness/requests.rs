@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{ClientId, Kind, Request, RequestId, Store, StoreFuture};
+use leasehold::store::{Ask, ClientId, Kind, Reply, Request, RequestId};
 use tokio::runtime::Handle;
 
 use crate::server::Server;
@@ -81,6 +81,6 @@ pub async fn sent_together<T>(server: &Server, commands: impl Future<Output = T>
 
 /// A command in flight. Until it is answered, those that follow wait, and so they go together.
 #[must_use]
-pub fn in_flight(store: &RedisStore) -> StoreFuture<bool> {
+pub fn in_flight(store: &RedisStore) -> Reply<bool> {
     store.was_forced(&request("other", Kind::Mutex, Duration::from_secs(30)))
 }

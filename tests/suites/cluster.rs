@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Adoption, Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Renewal, Request, RequestId,
-    Store, Subscription, Waiting,
+    Adoption, Ask, Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Renewal, Request,
+    RequestId, Store, Subscription, Waiting,
 };
 use leasehold::{LockError, LockKey, Locks, Wait};
 use leasehold_tests::cluster::Cluster;

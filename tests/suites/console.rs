@@ -21,7 +21,7 @@ use http_body_util::BodyExt;
 use leasehold::Locks;
 use leasehold::console::Console;
 use leasehold::store::memory::MemoryStore;
-use leasehold::store::{ClientId, ClientInfo, Store};
+use leasehold::store::{Ask, ClientId, ClientInfo, Store};
 use tower::ServiceExt;
 
 /// A response, read to its end.

@@ -1,7 +1,7 @@
 //! An operator's view: what is wrong with the servers.
 
 use super::locks::Locks;
-use crate::store::Diagnosis;
+use crate::store::{Ask, Diagnosis};
 
 impl Locks {
     /// Looks for what puts the locks at risk, or slows them down, on each server that keeps them:

@@ -18,7 +18,7 @@ use super::mutex::Mutex;
 use crate::core::error::{LockError, Quiet};
 use crate::core::options::Wait;
 use crate::engine::lease::{Lease, LeaseHandle};
-use crate::store::Holder;
+use crate::store::{Ask, Holder};
 use crate::system;
 
 /// The pause after the store failed, so that a failing store is not asked without end.

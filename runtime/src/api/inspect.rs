@@ -3,7 +3,7 @@
 use super::locks::Locks;
 use crate::core::error::{LockError, Step};
 use crate::core::key::{IntoLockKey, LockKey};
-use crate::store::{Forced, LockInfo, Owner};
+use crate::store::{Ask, Forced, LockInfo, Owner};
 
 impl Locks {
     /// Looks at a lock of any kind: its holders and its waiters.

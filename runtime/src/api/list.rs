@@ -10,7 +10,7 @@ use futures_util::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
 use super::locks::Locks;
 use crate::core::error::{LockError, Step};
 use crate::core::name_pattern::NamePattern;
-use crate::store::{ListCursor, ListPage, LockInfo, StoreError};
+use crate::store::{Ask, ListCursor, ListPage, LockInfo, StoreError};
 
 /// How many locks are looked at at the same time.
 const LOOKS: usize = 16;

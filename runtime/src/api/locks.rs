@@ -23,7 +23,7 @@ use crate::engine::ticket::Ticket;
 use crate::keeper::Keeper;
 use crate::state::telemetry;
 use crate::store::memory::MemoryStore;
-use crate::store::{ClientId, ClientInfo, Store};
+use crate::store::{Ask, ClientId, ClientInfo, Store};
 
 /// A client of one lock store. It makes handles to all kinds of lock, and renews their
 /// leases. It is cheap to clone; one for each process is enough.

@@ -10,12 +10,12 @@ use crate::core::error::Outcome;
 use crate::keeper::UnknownOutcome;
 use crate::state::lease::GrantTimes;
 use crate::state::shutdown::ActivityGuard;
-use crate::store::{Request, Store, StoreError, StoreFuture};
+use crate::store::{AnswerOf, Reply, Request, Store, StoreError};
 
 /// The command of one or more requests, from the first ask until they are granted or given up.
 pub(crate) struct InFlight<T> {
     pub(crate) client: Arc<Client>,
-    command: Option<StoreFuture<T>>,
+    command: Option<Reply<T>>,
     /// When the last command was sent, read before the store could run it.
     pub(crate) sent: Instant,
     /// The store may know the requests, so they must be cancelled on drop.
@@ -25,7 +25,7 @@ pub(crate) struct InFlight<T> {
     _activity: ActivityGuard,
 }
 
-impl<T: Send + 'static> InFlight<T> {
+impl<T: AnswerOf> InFlight<T> {
     pub(crate) fn new(client: &Arc<Client>) -> Self {
         Self {
             client: client.clone(),
@@ -60,10 +60,7 @@ impl<T: Send + 'static> InFlight<T> {
     }
 
     /// Sends a command. False if the store has none for it.
-    pub(crate) fn send(
-        &mut self,
-        command: impl FnOnce(&dyn Store) -> Option<StoreFuture<T>>,
-    ) -> bool {
+    pub(crate) fn send(&mut self, command: impl FnOnce(&dyn Store) -> Option<Reply<T>>) -> bool {
         self.sent = self.client.store.now();
         self.command = command(&*self.client.store);
         self.is_under_way()
@@ -112,7 +109,11 @@ impl<T: Send + 'static> InFlight<T> {
     pub(crate) fn give_up(&mut self, requests: impl FnOnce() -> Vec<Request>) {
         if self.is_begun() {
             let outcome = UnknownOutcome::new(self.unanswered_since, self.sent);
-            self.client.keeper.cancel_later(requests(), self.command.take(), outcome);
+            self.client.keeper.cancel_later(
+                requests(),
+                self.command.take().map(Reply::of_any),
+                outcome,
+            );
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::core::key::LockKey;
 use crate::hints::{Message, Offer, Route};
 use crate::state::lease::{Grant, GrantTimes};
 use crate::store::{
-    Attempt, Kind, LIVE, OFFER, QueuePosition, Request, RequestSpec, SUBSCRIBING, Stamp,
+    Ask, Attempt, Kind, LIVE, OFFER, QueuePosition, Request, RequestSpec, SUBSCRIBING, Stamp,
     StoreError, Waiting, validity,
 };
 use crate::system;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::TryFutureExt;
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
@@ -12,7 +13,7 @@ use crate::core::error::Outcome;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::ActivityGuard;
-use crate::store::{Ended, LIVE_MOST, Request, Store, StoreError, StoreFuture};
+use crate::store::{Answer, Ask, Ended, LIVE_MOST, Request, Store, StoreError, StoreFuture};
 
 /// How long at least the bytes of an unanswered command may still arrive: as long as a silent
 /// connection is kept.
@@ -29,16 +30,12 @@ pub(super) fn release(
     activity: ActivityGuard,
 ) -> Job {
     Box::pin(async move {
-        let release = || -> StoreFuture<Ended> {
-            let (answer, local) = (local.send_release(was_held), local.clone());
-            Box::pin(async move {
-                answer.await.inspect_err(|error| {
-                    if error.outcome == Outcome::Unknown {
-                        local.note_unconfirmed_release();
-                    }
-                })
-            })
+        let note = |error: &StoreError| {
+            if error.outcome == Outcome::Unknown {
+                local.note_unconfirmed_release();
+            }
         };
+        let release = || local.send_release(was_held).inspect_err(note);
         if let Some(answer) =
             retry_until_over(&store, &limit, &local.request, "released", release).await
         {
@@ -121,10 +118,10 @@ impl UnknownOutcome {
 }
 
 /// Acquisitions that are given up.
-pub(super) struct Cancelled<T> {
+pub(super) struct Cancelled {
     pub(super) requests: Vec<Request>,
     /// Their command, if it is still in flight.
-    pub(super) in_flight: Option<StoreFuture<T>>,
+    pub(super) in_flight: Option<StoreFuture<Answer>>,
     pub(super) outcome: UnknownOutcome,
     pub(super) pending: Vec<PendingRelease>,
 }
@@ -135,10 +132,10 @@ pub(super) struct Cancelled<T> {
 /// If an ask got no answer, `later` runs a second cancel when that ask can no longer arrive
 /// late. Most servers let the client kill a connection that was given up, and then nothing
 /// arrives late. Not all do.
-pub(super) fn cancel<T: Send + 'static>(
+pub(super) fn cancel(
     store: Arc<dyn Store>,
     limit: JobLimit,
-    cancelled: Cancelled<T>,
+    cancelled: Cancelled,
     activity: ActivityGuard,
     later: impl FnOnce(Job, Duration) + Send + 'static,
 ) -> Job {
@@ -166,7 +163,7 @@ pub(super) fn cancel<T: Send + 'static>(
 }
 
 /// The answer to a command, unless it takes too long.
-async fn answered<T>(command: StoreFuture<T>) -> Option<Result<T, StoreError>> {
+async fn answered(command: StoreFuture<Answer>) -> Option<Result<Answer, StoreError>> {
     // A job in memory may start where there are no timers.
     if runtime_with_timers().is_none() {
         return Some(command.await);
@@ -184,12 +181,12 @@ async fn cancel_all(store: &Arc<dyn Store>, limit: &JobLimit, requests: &[Reques
 /// Sends a command until it is answered, or time has ended its request anyway. Gives the
 /// answer, if there was one. A refusal is no reason to give up: an operator may be changing
 /// permissions or passwords.
-async fn retry_until_over<T>(
+async fn retry_until_over<T, F: Future<Output = Result<T, StoreError>>>(
     store: &Arc<dyn Store>,
     limit: &JobLimit,
     request: &Request,
     done: &str,
-    command: impl Fn() -> StoreFuture<T>,
+    command: impl Fn() -> F,
 ) -> Option<T> {
     // An offer or a place in the queue lasts as long as a waiter may live.
     let lasts = request.ttl.max(LIVE_MOST);

@@ -15,7 +15,7 @@ use super::release::release;
 use crate::core::error::LossReason;
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::{ActivityGuard, Shutdown};
-use crate::store::{Renewal, Request, Store, StoreError};
+use crate::store::{Ask, Renewal, Request, Store, StoreError};
 
 /// Handles due leases: renews those that need it, in one batch for each TTL. `again` is called
 /// with the time at which a lease is due next, `over` with a lease whose `max_hold` has ended.

@@ -15,7 +15,7 @@ use super::{release, renew};
 use crate::core::error::{LockError, Outcome, Step};
 use crate::state::lease::{LONGEST_SLEEP, LocalLease};
 use crate::state::shutdown::{ActivityGuard, DRAIN};
-use crate::store::{ClientInfo, Store, StoreError};
+use crate::store::{Ask, ClientInfo, Store, StoreError};
 use crate::system;
 
 /// How many renewals go in one batch, and how many batches are in flight at a time.

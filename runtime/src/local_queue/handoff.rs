@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::core::fence::Fence;
 use crate::keeper::UnknownOutcome;
 use crate::state::lease::{Grant, GrantTimes, LocalLease, Slot};
-use crate::store::{Request, StoreFuture, validity};
+use crate::store::{Request, validity};
 
 /// A grant on its way from a released lease to the next waiter of this process. If it is
 /// dropped before it becomes a lease, it is cancelled.
@@ -134,7 +134,7 @@ impl Drop for Handoff {
                 client.keeper.give_up_place(place);
             }
             let outcome = UnknownOutcome::new(self.times.unanswered_since, client.store.now());
-            client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, outcome);
+            client.keeper.cancel_later(vec![request], None, outcome);
         }
     }
 }

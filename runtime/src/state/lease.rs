@@ -24,7 +24,7 @@ use super::telemetry;
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::core::options::Options;
-use crate::store::{Ended, Kind, Request, StoreFuture, Success, TickTimes};
+use crate::store::{Ask, Ended, Kind, Reply, Request, Success, TickTimes};
 
 /// One lease, as its holder knows it.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl LocalLease {
 
     /// Sends its release. If it was held to its end, the rest of `hold_at_least` stays. The store
     /// may forget the request then, if nothing of it can arrive late.
-    pub(crate) fn send_release(&self, was_held: bool) -> StoreFuture<Ended> {
+    pub(crate) fn send_release(&self, was_held: bool) -> Reply<Ended> {
         let (store, request) = (&self.context.store, &self.request);
         let keep = if was_held { self.keep() } else { Duration::ZERO };
         let may_forget = was_held && keep.is_zero() && request.kind == Kind::Mutex;

@@ -2,10 +2,93 @@
 
 use std::time::Duration;
 
+use super::diagnosis::Diagnosis;
+use super::inspection::{Forced, LockInfo};
+use super::listing::ListPage;
 use super::once::TickTimes;
 use super::request::{RequestId, Stamp};
 use crate::core::error::LossReason;
 use crate::core::key::LockKey;
+use crate::core::store_error::StoreError;
+
+/// The answer to a [`Command`](super::Command).
+#[derive(Debug)]
+pub enum Answer {
+    /// To an acquire or a vote.
+    Attempt(Attempt),
+    /// To an acquire of several locks.
+    All(All),
+    /// To a renewal.
+    Renewal(Renewal),
+    /// To each of several renewals.
+    Renewals(Vec<Result<Renewal, StoreError>>),
+    /// To an adoption.
+    Adoption(Adoption),
+    /// To a release or a completion.
+    Ended(Ended),
+    /// To a client that wants to keep a lock without using it.
+    Lingering(Lingering),
+    /// To a repair.
+    Repaired(Repaired),
+    /// Yes or no.
+    Flag(bool),
+    /// It is done.
+    Done(()),
+    /// The state of a lock.
+    Info(LockInfo),
+    /// What a lock's holders have lost.
+    Forced(Forced),
+    /// Names of locks.
+    Page(ListPage),
+    /// What is wrong.
+    Diagnosis(Diagnosis),
+}
+
+/// An answer of one type.
+pub trait AnswerOf {
+    /// The answer in it.
+    ///
+    /// # Panics
+    ///
+    /// If it answers another command.
+    fn of(answer: Answer) -> Self;
+}
+
+macro_rules! answers {
+    ($($variant:ident: $type:ty,)*) => {$(
+        impl AnswerOf for $type {
+            fn of(answer: Answer) -> Self {
+                match answer {
+                    Answer::$variant(answer) => answer,
+                    other => panic!("{other:?} answers another command"),
+                }
+            }
+        }
+
+        impl From<$type> for Answer {
+            fn from(answer: $type) -> Self {
+                Self::$variant(answer)
+            }
+        }
+    )*};
+}
+
+answers! {
+    Attempt: Attempt,
+    All: All,
+    Renewal: Renewal,
+    Renewals: Vec<Result<Renewal, StoreError>>,
+    Adoption: Adoption,
+    Ended: Ended,
+    Lingering: Lingering,
+    Repaired: Repaired,
+    Flag: bool,
+    Done: (),
+    Info: LockInfo,
+    Forced: Forced,
+    Page: ListPage,
+    Diagnosis: Diagnosis,
+}
 
 /// The answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,19 +7,12 @@ use std::time::{Duration, Instant};
 
 use tokio::task::consume_budget;
 
-use super::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal};
-use super::detached::Detached;
-use super::diagnosis::Diagnosis;
-use super::inspection::{ClientInfo, Forced, LockInfo};
-use super::listing::{ListCursor, ListPage};
-use super::once::Success;
-use super::request::{ClientId, Owner, Request, Stamp, Waiting};
-use super::usage::Usage;
-use crate::core::key::LockKey;
-use crate::core::name_pattern::NamePattern;
+use super::answers::{Answer, Hint, Renewal};
+use super::command::Command;
+use super::request::{ClientId, Request};
 use crate::core::store_error::StoreError;
 
-/// The answer to a command. It borrows nothing, so the keeper can finish a command whose
+/// An answer that comes later. It borrows nothing, so the keeper can finish a command whose
 /// caller went away.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
@@ -89,7 +82,8 @@ pub trait Listener: fmt::Debug + Send + Sync {
 ///    answer and starts the TTL anew, a repeated release changes nothing;
 /// 5. a request that was released or cancelled is not granted again for a
 ///    minute, as long as no other request for the lock ends, and no lease or
-///    keeping of it expires; except after [`Store::release_and_forget`];
+///    keeping of it expires; except after
+///    [`RequestCommand::ReleaseAndForget`](super::RequestCommand::ReleaseAndForget);
 /// 6. a renewal never brings back a lease that ended;
 /// 7. nothing stays for ever: whatever a command leaves behind expires;
 /// 8. nothing overtakes a live waiter. A release offers the lock to the first live waiter by
@@ -109,101 +103,12 @@ pub trait Listener: fmt::Debug + Send + Sync {
 ///
 /// The test modules `conformance` hold every store to this contract.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Asks for the lock once. `waiting` says how the request waits in the queue; without it
-    /// the request is not queued.
-    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt>;
+    /// Sends a command: now, not when the answer is polled. One that it can't do it refuses:
+    /// [`AcquireAll`](Command::AcquireAll) grants nothing, any other fails.
+    fn send(&self, command: Command<'_>) -> StoreFuture<Answer>;
 
-    /// Asks for several mutexes and permits, all or none. The requests are for different locks,
-    /// are not queued, have no owner and no note, and share one TTL. `None` if the store can't
-    /// grant them together.
-    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>>;
-
-    /// Lets a lease run for its TTL from now.
-    fn renew(&self, request: &Request) -> StoreFuture<Renewal>;
-
-    /// Renews several leases in one batch. Each has an answer of its own, and one that fails
-    /// does not fail the others.
-    fn renew_all(&self, requests: &[Request]) -> Renewals;
-
-    /// Lets an offer last until that heartbeat of its waiter ends, and confirms nothing. A
-    /// lease that was renewed is not shortened, and one that ended is not made anew. Does
-    /// nothing in a store that sends no offers.
-    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
-        let _ = (request, until);
-        at_once(Ok(()))
-    }
-
-    /// Puts a request that has never asked for the lock in the place of one that holds
-    /// it with the same kind and the same owner. Refuses if a mutex was granted anew since.
-    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption>;
-
-    /// Ends a lease. A mutex then stays held without a holder for `keep`.
-    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended>;
-
-    /// Ends the lease of a mutex, and remembers nothing of its request: no copy of a command can
-    /// arrive any more, because each was answered. Its tokens are at most the one that it was
-    /// granted with, and all later tokens of the lock are greater. Sent again after an unknown
-    /// outcome, it may find that the lease has expired. A store may remember the request all the
-    /// same, as after [`release`](Self::release).
-    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
-        self.release(request, Duration::ZERO)
-    }
-
-    /// Ends a lease of [`Kind::Once`](super::Kind::Once) whose work has succeeded: from now on
-    /// the work counts as done. All waiters for it are told and leave the queue. A lease that had
-    /// ended marks nothing. `None` if the store can't remember it.
-    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
-        let _ = (request, success);
-        None
-    }
-
-    /// Returns true if the client may keep this request's lease without using it, because the
-    /// store can send [`Hint::Recalled`] now. Where a lock needs a [`subscribe`](Self::subscribe)
-    /// for its hints, that comes first.
-    fn can_linger(&self, request: &Request) -> bool {
-        let _ = request;
-        false
-    }
-
-    /// Lets the client keep a lease without using it, for its TTL from now. If others want the
-    /// lock, a lease that nobody uses is released. The first request of another client that wants
-    /// the lock from now on makes the store send [`Hint::Recalled`]; each later ask of the first
-    /// waiter repeats it. `None` if [`can_linger`](Self::can_linger) is false.
-    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
-        let _ = (request, usage);
-        None
-    }
-
-    /// Takes an acquisition back, whether it was granted, waits, or neither, and
-    /// says whether it was granted.
-    fn cancel(&self, request: &Request) -> StoreFuture<bool>;
-
-    /// The holders and the waiters of a lock.
-    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo>;
-
-    /// A page of the locks whose names match, and that may be held, kept or waited for. A lock
-    /// that is one of these from the first page to the last is named at least once, if the same
-    /// servers keep their locks all the time. `None` if the store can't list its locks.
-    fn list(&self, names: &NamePattern, from: ListCursor) -> Option<StoreFuture<ListPage>> {
-        let _ = (names, from);
-        None
-    }
-
-    /// Looks for what puts the locks at risk, or slows them down.
-    fn diagnose(&self) -> StoreFuture<Diagnosis>;
-
-    /// Asks if an owner holds a lock, of any kind.
-    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool>;
-
-    /// Takes a lock, of any kind, from all its holders.
-    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced>;
-
-    /// Asks if a lease that is not held any more was taken by force. The store knows until the
-    /// lease would have ended.
-    fn was_forced(&self, request: &Request) -> StoreFuture<bool>;
-
-    /// Records which process a client is, for `lasts`.
-    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()>;
+    /// Returns true if it can do the command now.
+    fn can(&self, command: &Command<'_>) -> bool;
 
     /// Sends the client's hints to `listener`, as long as that lives.
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>);
@@ -214,35 +119,23 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Subscribes to the hints for one lock, before the request waits or lingers. `None` if the
     /// store needs no subscription.
-    fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
-        let _ = request;
-        None
-    }
+    fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>>;
 
     /// Returns true if waiters stand in a queue of the store. Without a queue each ask is a
     /// request of its own, which the store takes back itself if it is not granted; and a caller
     /// that does not wait asks once, even if the store fails.
-    fn has_queue(&self) -> bool {
-        true
-    }
+    fn has_queue(&self) -> bool;
 
     /// The longest that a lease may last, or be kept after it.
-    fn longest_ttl(&self) -> Duration {
-        Duration::MAX
-    }
+    fn longest_ttl(&self) -> Duration;
 
     /// Returns true if all locks are out of reach together. If not, each may be on a server of
     /// its own.
-    fn fails_as_one(&self) -> bool {
-        true
-    }
+    fn fails_as_one(&self) -> bool;
 
     /// How long an answer to an acquire may take, time-outs and repeats included; `None`
     /// if the store answers at once.
-    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
-        let _ = ttl;
-        None
-    }
+    fn answers_within(&self, ttl: Duration) -> Option<Duration>;
 
     /// The clock that this client reads its deadlines from. It may go on while the
     /// system is suspended and timers stand still: so sleep for the time that is left, never

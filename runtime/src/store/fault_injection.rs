@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{Hint, Lingering, Listener, Request, Store, StoreError, StoreFuture, Usage, at_once};
+use super::{Answer, Command, Hint, Listener, Store, StoreError, StoreFuture, at_once};
 use crate::core::error::{Outcome, Step};
 use crate::core::timers::runtime_with_timers;
 
@@ -186,24 +186,14 @@ impl FaultInjector {
         }
     }
 
-    fn end_instead(&self, request: &Request, usage: Usage) -> StoreFuture<Lingering> {
-        let release = (!usage.is_in_use()).then(|| self.inner.release(request, Duration::ZERO));
-        Box::pin(async move {
-            Ok(match release {
-                Some(release) => Lingering::Ended(release.await?),
-                None => Lingering::Wanted,
-            })
-        })
-    }
-
     /// Does a command, or what is planned for it. Only a plan for all is for one that
     /// is no step of a caller's.
-    fn answer<T: Send + 'static>(
+    fn answer(
         &self,
         name: &'static str,
         step: Option<Step>,
-        command: impl FnOnce() -> StoreFuture<T>,
-    ) -> StoreFuture<T> {
+        command: Command<'_>,
+    ) -> StoreFuture<Answer> {
         let fault = {
             let mut plan = lock(&self.plan);
             if plan.log.len() < LOGGED {
@@ -211,7 +201,7 @@ impl FaultInjector {
             }
             plan.take(step)
         };
-        let Some(fault) = fault else { return command() };
+        let Some(fault) = fault else { return self.inner.send(command) };
         match fault {
             Fault::Unreachable => {
                 let error = failure(Outcome::NotRun, true, "the store cannot be reached");
@@ -223,28 +213,28 @@ impl FaultInjector {
             }
             Fault::LoseCommand => at_once(Err(unanswered("the command was lost"))),
             Fault::LoseReply => {
-                let done = command();
+                let done = self.inner.send(command);
                 Box::pin(async move {
                     done.await?;
                     Err(unanswered("the reply was lost"))
                 })
             }
             Fault::LoseReplyAfter(time) => {
-                drop(command());
+                drop(self.inner.send(command));
                 Box::pin(async move {
                     pass(time).await;
                     Err(unanswered("the reply was lost"))
                 })
             }
             Fault::Delay(time) => {
-                let done = command();
+                let done = self.inner.send(command);
                 Box::pin(async move {
                     pass(time).await;
                     done.await
                 })
             }
             Fault::Hang => {
-                drop(command());
+                drop(self.inner.send(command));
                 Box::pin(pending())
             }
         }

@@ -11,18 +11,13 @@ mod table;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
-
 pub use self::clock::Clock;
 use self::table::Table;
 use super::rules::{Time, Tokens};
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Kind,
-    Lingering, ListCursor, ListPage, Listener, LockInfo, Owner, QuorumMember, Renewal, Renewals,
-    Repaired, Request, Stamp, Store, StoreFuture, Success, Usage, Waiting, at_once,
+    Answer, ClientId, Command, Listener, Request, Store, StoreFuture, Subscription, at_once,
 };
 use crate::core::key::LockKey;
-use crate::core::name_pattern::NamePattern;
 use crate::system;
 
 /// The time of a store's clock at its first command, in microseconds since the Unix epoch, as
@@ -66,15 +61,18 @@ impl MemoryStore {
         table.expire(key, self.time())
     }
 
-    /// Runs a command, and then sends its hints.
-    fn run<T: Send + 'static>(
-        &self,
-        command: impl FnOnce(&mut Table, Time) -> T,
-    ) -> StoreFuture<T> {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MemoryStore {
+    /// Runs the command, and then sends its hints.
+    fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
         let (answer, hints) = {
             let mut table = self.table();
             // Under the lock, the time never goes back from one command to the next.
-            (command(&mut table, self.time()), table.take_hints())
+            (table.run(&command, self.time()), table.take_hints())
         };
         // Not under the lock: a listener may send a command at once, and a client may be
         // dropped with its listener.
@@ -84,90 +82,8 @@ impl MemoryStore {
         at_once(Ok(answer))
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Store for MemoryStore {
-    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
-        self.run(|table, now| table.acquire(request, waiting, now))
-    }
-
-    fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        self.run(|table, now| table.renew(request, now))
-    }
-
-    fn renew_all(&self, requests: &[Request]) -> Renewals {
-        Box::pin(join_all(requests.iter().map(|request| self.renew(request)).collect::<Vec<_>>()))
-    }
-
-    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
-        self.run(|table, now| table.keep_offer(request, until, now))
-    }
-
-    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption> {
-        self.run(|table, now| table.adopt(from, request, now))
-    }
-
-    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        self.run(|table, now| table.release(request, keep, now))
-    }
-
-    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
-        self.run(|table, now| table.release_and_forget(request, now))
-    }
-
-    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
-        let is_once = matches!(request.kind, Kind::Once(_));
-        is_once.then(|| self.run(|table, now| table.complete(request, success, now)))
-    }
-
-    fn can_linger(&self, request: &Request) -> bool {
-        request.may_linger()
-    }
-
-    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
-        request.may_linger().then(|| self.run(|table, now| table.linger(request, usage, now)))
-    }
-
-    fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        self.run(|table, now| table.cancel(request, now))
-    }
-
-    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
-        let can_all = requests.iter().all(|it| it.kind.can_join_others());
-        let all = || self.run(|table, now| table.acquire_all(requests, now));
-        (can_all && !requests.is_empty()).then(all)
-    }
-
-    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
-        self.run(|table, now| table.inspect(key, now))
-    }
-
-    fn list(&self, names: &NamePattern, _: ListCursor) -> Option<StoreFuture<ListPage>> {
-        let keys = |table: &mut Table, now| table.list(names, now);
-        Some(self.run(|table, now| ListPage { keys: keys(table, now), next: None }))
-    }
-
-    fn diagnose(&self) -> StoreFuture<Diagnosis> {
-        Box::pin(async { Ok(Diagnosis::default()) })
-    }
-
-    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {
-        self.run(|table, now| table.is_held_by(key, owner, now))
-    }
-
-    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
-        self.run(|table, now| table.force_release(key, now))
-    }
-
-    fn was_forced(&self, request: &Request) -> StoreFuture<bool> {
-        self.run(|table, now| table.was_forced(request, now))
-    }
-
-    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
-        self.run(|table, now| table.introduce(client, lasts, now))
+    fn can(&self, command: &Command<'_>) -> bool {
+        command.fits_kind()
     }
 
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
@@ -178,18 +94,28 @@ impl Store for MemoryStore {
         true
     }
 
+    fn subscribe(&self, _: &Request) -> Option<StoreFuture<Subscription>> {
+        None
+    }
+
+    fn has_queue(&self) -> bool {
+        true
+    }
+
+    fn longest_ttl(&self) -> Duration {
+        Duration::MAX
+    }
+
+    fn fails_as_one(&self) -> bool {
+        true
+    }
+
+    fn answers_within(&self, _: Duration) -> Option<Duration> {
+        None
+    }
+
     fn now(&self) -> Instant {
         clock::real()
-    }
-}
-
-impl QuorumMember for MemoryStore {
-    fn vote(&self, request: &Request, again: Duration) -> StoreFuture<Attempt> {
-        self.run(|table, now| table.vote(request, again, now))
-    }
-
-    fn repair(&self, request: &Request, token: u64, lasts: Duration) -> StoreFuture<Repaired> {
-        self.run(|table, now| table.repair(request, token, lasts, now))
     }
 }
 
@@ -197,7 +123,7 @@ impl QuorumMember for MemoryStore {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use super::super::{Hint, Kind, RequestId};
+    use super::super::{Ask, ClientInfo, Hint, Kind, RequestId};
     use super::*;
 
     #[derive(Debug)]

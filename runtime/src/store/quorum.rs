@@ -23,12 +23,10 @@ use tokio::runtime::Handle;
 use self::members::{CLOCK_DRIFT, Member};
 use self::round::Round;
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Kind,
-    Listener, LockInfo, Owner, QuorumMember, Renewal, Renewals, Request, Store, StoreError,
-    StoreFuture, Waiting, at_once,
+    Answer, Ask, ClientId, ClientInfo, Command, Diagnosis, Kind, Listener, LockCommand, Request,
+    RequestCommand, Store, StoreError, StoreFuture, Subscription, at_once,
 };
 use crate::core::error::Outcome;
-use crate::core::key::LockKey;
 use crate::system;
 
 /// How long a refused writer keeps new readers out: long enough for one more try after the
@@ -57,7 +55,7 @@ impl Quorum {
     /// as three do, and two of four are no majority.
     #[must_use]
     pub fn new(
-        stores: impl IntoIterator<Item = (String, Arc<dyn QuorumMember>)>,
+        stores: impl IntoIterator<Item = (String, Arc<dyn Store>)>,
         longest_ttl: Duration,
         runtime: Handle,
     ) -> Self {
@@ -68,62 +66,55 @@ impl Quorum {
     }
 }
 
-/// The error for a command that several stores can't run together.
-fn unsupported(what: &str) -> StoreError {
+/// Refuses what several stores can't do together.
+fn refuse(what: &str) -> StoreFuture<Answer> {
     let source = format!("{what} is not possible on a quorum of servers; use one server").into();
-    StoreError { outcome: Outcome::NotRun, is_passing: false, is_shut_down: false, source }
+    let error =
+        StoreError { outcome: Outcome::NotRun, is_passing: false, is_shut_down: false, source };
+    at_once(Err(error))
 }
 
-fn refuse<T: Send + 'static>(what: &str) -> StoreFuture<T> {
-    at_once(Err(unsupported(what)))
-}
-
-impl Store for Quorum {
-    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
-        if !matches!(request.kind, Kind::Mutex | Kind::Read | Kind::Write) {
-            return refuse("this kind of lock");
+impl Quorum {
+    fn for_request(&self, request: &Request, command: RequestCommand) -> StoreFuture<Answer> {
+        let (members, runtime) = (&self.members, &self.runtime);
+        match command {
+            RequestCommand::Acquire(waiting) => {
+                if !matches!(request.kind, Kind::Mutex | Kind::Read | Kind::Write) {
+                    return refuse("this kind of lock");
+                }
+                let again = waiting.map_or(Duration::ZERO, |waiting| waiting.live.min(AGAIN));
+                // Sends the votes now, not when the future is polled.
+                let round = Round::begin(members, request, again, runtime);
+                Box::pin(async move { round.run().await.map(Answer::Attempt) })
+            }
+            RequestCommand::Renew => {
+                let renewals = renewal::renew_all(members, std::slice::from_ref(request), runtime);
+                Box::pin(async move {
+                    let renewal = renewals.await.pop().expect("there is one for each request");
+                    renewal.map(Answer::Renewal)
+                })
+            }
+            RequestCommand::Release(keep) => {
+                // A token may be this far ahead of a member's clock. The record has to stay until
+                // the clock is there.
+                let keep = if keep.is_zero() { keep } else { keep.max(CLOCK_DRIFT) };
+                release::release(members, request, keep, runtime)
+            }
+            RequestCommand::ReleaseAndForget => {
+                release::release(members, request, Duration::ZERO, runtime)
+            }
+            RequestCommand::Cancel => release::cancel(members, request, runtime),
+            // It sends no offers.
+            RequestCommand::KeepOffer(_) => at_once(Ok(Answer::Done(()))),
+            RequestCommand::WasForced => at_once(Ok(Answer::Flag(false))),
+            RequestCommand::Adopt(_) => refuse("adopting a lease"),
+            RequestCommand::Complete(_) => refuse("work that succeeds once"),
+            RequestCommand::Linger(_) => refuse("keeping an idle lease"),
+            RequestCommand::Vote(_) | RequestCommand::Repair { .. } => refuse("another quorum"),
         }
-        let again = waiting.map_or(Duration::ZERO, |waiting| waiting.live.min(AGAIN));
-        // Sends the votes now, not when the future is polled.
-        let round = Round::begin(&self.members, request, again, &self.runtime);
-        Box::pin(round.run())
     }
 
-    fn acquire_all(&self, _: &[Request]) -> Option<StoreFuture<All>> {
-        None
-    }
-
-    fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        let renewals = self.renew_all(std::slice::from_ref(request));
-        Box::pin(
-            async move { renewals.await.pop().unwrap_or_else(|| Err(unsupported("no renewal"))) },
-        )
-    }
-
-    fn renew_all(&self, requests: &[Request]) -> Renewals {
-        renewal::renew_all(&self.members, requests, &self.runtime)
-    }
-
-    fn adopt(&self, _: Detached, _: &Request) -> StoreFuture<Adoption> {
-        refuse("adopting a lease")
-    }
-
-    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        // A token may be this far ahead of a member's clock. The record has to stay until the
-        // clock is there.
-        let keep = if keep.is_zero() { keep } else { keep.max(CLOCK_DRIFT) };
-        release::release(&self.members, request, keep, &self.runtime)
-    }
-
-    fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        release::cancel(&self.members, request, &self.runtime)
-    }
-
-    fn inspect(&self, _: &LockKey) -> StoreFuture<LockInfo> {
-        refuse("looking at a lock")
-    }
-
-    fn diagnose(&self) -> StoreFuture<Diagnosis> {
+    fn diagnose_all(&self) -> StoreFuture<Answer> {
         let look = |member: &Arc<Member>| {
             let (name, looked) = (member.name.clone(), member.store.diagnose());
             async move { looked.await.unwrap_or_else(|error| Diagnosis::unreachable(&name, &error)) }
@@ -132,30 +123,45 @@ impl Store for Quorum {
         Box::pin(async move {
             let mut all = Diagnosis::default();
             looks.await.into_iter().for_each(|one| all.merge(one));
-            Ok(all)
+            Ok(Answer::Diagnosis(all))
         })
     }
 
-    fn is_held_by(&self, _: &LockKey, _: &Owner) -> StoreFuture<bool> {
-        refuse("looking at a lock")
-    }
-
-    fn force_release(&self, _: &LockKey) -> StoreFuture<Forced> {
-        refuse("taking a lock by force")
-    }
-
-    fn was_forced(&self, _: &Request) -> StoreFuture<bool> {
-        at_once(Ok(false))
-    }
-
-    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
-        let told: Vec<_> =
-            self.members.iter().map(|member| member.store.introduce(client, lasts)).collect();
+    fn introduce_to_all(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<Answer> {
+        let tell = |member: &Arc<Member>| member.store.introduce(client, lasts);
+        let told: Vec<_> = self.members.iter().map(tell).collect();
         Box::pin(async move {
             // A member that can't be reached now is told the next time.
             join_all(told).await;
-            Ok(())
+            Ok(Answer::Done(()))
         })
+    }
+}
+
+impl Store for Quorum {
+    fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
+        match command {
+            Command::Request(request, command) => self.for_request(&request, command),
+            Command::RenewAll(requests) => {
+                let renewals = renewal::renew_all(&self.members, &requests, &self.runtime);
+                Box::pin(async move { Ok(Answer::Renewals(renewals.await)) })
+            }
+            Command::Diagnose => self.diagnose_all(),
+            Command::Introduce(client, lasts) => self.introduce_to_all(&client, lasts),
+            Command::AcquireAll(_) => at_once(Ok(Answer::All(Err(None)))),
+            Command::Lock(_, LockCommand::ForceRelease) => refuse("taking a lock by force"),
+            Command::Lock(..) => refuse("looking at a lock"),
+            Command::List(..) => refuse("a list of locks"),
+        }
+    }
+
+    fn can(&self, command: &Command<'_>) -> bool {
+        !matches!(
+            command,
+            Command::Request(_, RequestCommand::Complete(_) | RequestCommand::Linger(_))
+                | Command::AcquireAll(_)
+                | Command::List(..)
+        )
     }
 
     fn listen(&self, _: ClientId, _: Weak<dyn Listener>) {}
@@ -164,12 +170,20 @@ impl Store for Quorum {
         false
     }
 
+    fn subscribe(&self, _: &Request) -> Option<StoreFuture<Subscription>> {
+        None
+    }
+
     fn has_queue(&self) -> bool {
         false
     }
 
     fn longest_ttl(&self) -> Duration {
         self.longest_ttl
+    }
+
+    fn fails_as_one(&self) -> bool {
+        true
     }
 
     fn answers_within(&self, ttl: Duration) -> Option<Duration> {

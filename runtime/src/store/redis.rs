@@ -13,12 +13,12 @@ mod batcher;
 mod calls;
 #[cfg(feature = "cluster")]
 mod cluster;
-mod command;
 mod connect;
 mod connect_errors;
 mod connection;
 mod connector;
 mod decode;
+mod encoded;
 
 mod diagnosis;
 mod driver;
@@ -37,7 +37,6 @@ mod link;
 mod link_state;
 mod listing;
 mod manager;
-mod quorum_member;
 mod quorum_server;
 mod replicated;
 mod script;

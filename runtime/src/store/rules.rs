@@ -48,16 +48,45 @@ use std::time::Duration;
 
 pub(super) use self::context::Context;
 pub(super) use self::counters::{Counters, Tokens};
-pub(super) use self::lock::{force_release, inspect, is_held_by, keep_offer, was_forced};
-pub(super) use self::quorum_member::repair;
+use self::lock::keep_offer;
+pub(super) use self::lock::{force_release, inspect, is_held_by};
 pub(super) use self::state::LockState;
 pub(super) use self::time::Time;
 use super::{
-    Adoption, Attempt, Detached, Ended, Kind, Lingering, Renewal, Request, Success, Usage, Waiting,
+    Adoption, Answer, Attempt, Detached, Ended, Kind, Lingering, Renewal, Request, RequestCommand,
+    Usage, Waiting,
 };
 
+/// Runs a command for a request.
+pub(super) fn run(
+    lock: &mut LockState,
+    request: &Request,
+    command: RequestCommand,
+    context: &mut Context<'_>,
+) -> Answer {
+    match command {
+        RequestCommand::Acquire(waiting) => acquire(lock, request, waiting, context).into(),
+        RequestCommand::Renew => renew(lock, request, context.now).into(),
+        RequestCommand::KeepOffer(until) => {
+            keep_offer(lock, request, until, context.now);
+            Answer::Done(())
+        }
+        RequestCommand::Adopt(from) => adopt(lock, from, request, context).into(),
+        RequestCommand::Release(keep) => release(lock, request, keep, context).into(),
+        RequestCommand::ReleaseAndForget => release_and_forget(lock, request, context).into(),
+        RequestCommand::Complete(success) => done::complete(lock, request, success, context).into(),
+        RequestCommand::Linger(usage) => linger(lock, request, usage, context).into(),
+        RequestCommand::Cancel => cancel(lock, request, context).into(),
+        RequestCommand::WasForced => lock::was_forced(lock, request).into(),
+        RequestCommand::Vote(again) => vote(lock, request, again, context).into(),
+        RequestCommand::Repair { token, lasts } => {
+            quorum_member::repair(lock, request, token, lasts, context).into()
+        }
+    }
+}
+
 /// Asks for the lock once. With `waiting`, a request that is not granted joins the queue.
-pub(super) fn acquire(
+fn acquire(
     lock: &mut LockState,
     request: &Request,
     waiting: Option<Waiting>,
@@ -93,7 +122,7 @@ pub(super) fn take(lock: &mut LockState, request: &Request, context: &mut Contex
 
 /// Asks for the lock once, on a member of a quorum. A writer that is refused keeps new readers
 /// out for `again`.
-pub(super) fn vote(
+fn vote(
     lock: &mut LockState,
     request: &Request,
     again: Duration,
@@ -114,7 +143,7 @@ pub(super) fn renew(lock: &mut LockState, request: &Request, now: Time) -> Renew
 }
 
 /// Puts a request in the place of the holder `from`, for its TTL from now.
-pub(super) fn adopt(
+fn adopt(
     lock: &mut LockState,
     from: Detached,
     request: &Request,
@@ -127,7 +156,7 @@ pub(super) fn adopt(
 }
 
 /// Ends a lease, and hands the lock over. A mutex is then kept for `keep`.
-pub(super) fn release(
+fn release(
     lock: &mut LockState,
     request: &Request,
     keep: Duration,
@@ -140,30 +169,16 @@ pub(super) fn release(
 }
 
 /// Ends the lease of a mutex, and remembers nothing of its request.
-pub(super) fn release_and_forget(
-    lock: &mut LockState,
-    request: &Request,
-    context: &mut Context<'_>,
-) -> Ended {
+fn release_and_forget(lock: &mut LockState, request: &Request, context: &mut Context<'_>) -> Ended {
     match request.kind {
         Kind::Mutex | Kind::Once(_) => mutex::release_and_forget(lock, request, context),
         _ => multi_holder::release(lock, request, context),
     }
 }
 
-/// Ends a lease whose work has succeeded, and marks the work as done.
-pub(super) fn complete(
-    lock: &mut LockState,
-    request: &Request,
-    success: Success,
-    context: &mut Context<'_>,
-) -> Ended {
-    done::complete(lock, request, success, context)
-}
-
 /// Lets the client keep a lease without using it. If others want the lock, a lease that nobody
 /// uses is released.
-pub(super) fn linger(
+fn linger(
     lock: &mut LockState,
     request: &Request,
     usage: Usage,
@@ -176,7 +191,7 @@ pub(super) fn linger(
 }
 
 /// Takes an acquisition back, and says whether it was granted.
-pub(super) fn cancel(lock: &mut LockState, request: &Request, context: &mut Context<'_>) -> bool {
+fn cancel(lock: &mut LockState, request: &Request, context: &mut Context<'_>) -> bool {
     match request.kind {
         Kind::Mutex | Kind::Once(_) => mutex::cancel(lock, request, context),
         _ => multi_holder::cancel(lock, request, context),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bb8_redis::{RedisConnectionManager, bb8};
 use leasehold::store::quorum;
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{Attempt, ClientId, Kind, QuorumMember, Store};
+use leasehold::store::{Ask, Attempt, ClientId, Kind, Store};
 use leasehold::{LockError, LockKey, Locks};
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
@@ -310,7 +310,7 @@ async fn quorum(
     for url in masters.urls() {
         let member =
             RedisStore::connect_quorum_server(&url, &settings, id, Handle::current()).await?;
-        nodes.push((member.server, Arc::new(member.store) as Arc<dyn QuorumMember>));
+        nodes.push((member.server, Arc::new(member.store) as Arc<dyn Store>));
     }
     Ok(Arc::new(quorum::Quorum::new(nodes, Duration::from_secs(60), Handle::current())))
 }

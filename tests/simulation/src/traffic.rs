@@ -13,8 +13,8 @@ use futures_util::future::join_all;
 use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Detached, Hint, Kind, Listener, Note, Once, Owner, QueuePosition, Request,
-    RequestId, Stamp, Store, StoreError, Success, Usage, Waiting,
+    Ask, Attempt, ClientId, Detached, Hint, Kind, Listener, Note, Once, Owner, QueuePosition,
+    Request, RequestId, Stamp, Store, StoreError, Success, Usage, Waiting,
 };
 use tokio::time::sleep;
 

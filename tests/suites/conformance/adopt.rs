@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LossReason::{self, Expired};
-use leasehold::store::{Adoption, Attempt, Ended, Kind, LockInfo, Renewal, Request};
+use leasehold::store::{Adoption, Ask, Attempt, Ended, Kind, LockInfo, Renewal, Request};
 use leasehold_tests::backend::Backend;
 
 use super::operator::{KINDS, forced, inspected, is_held_by, is_same, was_forced};

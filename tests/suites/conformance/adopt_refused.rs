@@ -1,7 +1,7 @@
 //! Adoptions that a store refuses, in every kind of lock.
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Adoption, Attempt, Detached, Ended, Kind, Renewal};
+use leasehold::store::{Adoption, Ask, Attempt, Detached, Ended, Kind, Renewal};
 use leasehold_tests::backend::Backend;
 
 use super::adopt::{adopt, adopted, heir, refused, shape};

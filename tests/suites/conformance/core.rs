@@ -1,7 +1,7 @@
 //! The mutex, command by command.
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Attempt, Ended, Kind, Renewal};
+use leasehold::store::{Ask, Attempt, Ended, Kind, Renewal};
 use leasehold_tests::backend::Backend;
 
 use super::{Client, LONG, SHORT, acquire, busy, granted, kept, renewed};

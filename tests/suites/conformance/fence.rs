@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::store::Ask;
 use leasehold_tests::backend::Backend;
 
 use super::{Client, LONG, SHORT, granted};

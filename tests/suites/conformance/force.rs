@@ -1,7 +1,7 @@
 //! Forced releases by an operator, for all kinds of locks.
 
 use leasehold::LossReason::Expired;
-use leasehold::store::{Attempt, Ended, Forced, Hint, Kind, Renewal, Request};
+use leasehold::store::{Ask, Attempt, Ended, Forced, Hint, Kind, Renewal, Request};
 use leasehold_tests::backend::{Backend, Memory};
 use leasehold_tests::hints::HintRecorder;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::store::{Attempt, Ended, Kind, Lingering, Request, TOKENS, Usage};
+use leasehold::store::{Ask, Attempt, Ended, Kind, Lingering, Request, TOKENS, Usage};
 use leasehold::{Forced, Lease, LockError, Locks, LossReason, Mutex, Released, Wait};
 use leasehold_tests::backend::Backend;
 use tokio::time::Instant;

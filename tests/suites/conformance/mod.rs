@@ -34,8 +34,8 @@ use std::time::Duration;
 
 use leasehold::Outcome;
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Request, Stamp, StoreFuture,
-    Waiting,
+    AnswerOf, Ask, Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Reply, Request,
+    Stamp, Waiting,
 };
 use leasehold_tests::backend::Backend;
 use leasehold_tests::requests::Requests;
@@ -237,7 +237,7 @@ impl Client {
 
 /// Sends a command again if no answer came in time, as a client would: a server has little
 /// time for a short lease, and the machine may be busy.
-async fn answered<T>(send: impl Fn() -> StoreFuture<T>) -> T {
+async fn answered<T: AnswerOf>(send: impl Fn() -> Reply<T>) -> T {
     let mut more = 0..9;
     loop {
         match send().await {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::LockKey;
 use leasehold::LossReason::Expired;
-use leasehold::store::{All, Attempt, Ended, Kind, Renewal, Request};
+use leasehold::store::{All, Ask, Attempt, Ended, Kind, Renewal, Request};
 use leasehold_tests::backend::Backend;
 
 use super::{

@@ -1,6 +1,8 @@
 //! Notes: what a request says of itself, for people. They decide nothing.
 
-use leasehold::store::{Adoption, Attempt, Kind, LockInfo, Note, QueuePosition, Renewal, Request};
+use leasehold::store::{
+    Adoption, Ask, Attempt, Kind, LockInfo, Note, QueuePosition, Renewal, Request,
+};
 use leasehold_tests::backend::Backend;
 
 use super::operator::{KINDS, inspected, is_held_by};

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold::LockKey;
-use leasehold::store::{Attempt, Kind, LIVE_MOST, QueuePosition, Renewal, Request, Stamp};
+use leasehold::store::{Ask, Attempt, Kind, LIVE_MOST, QueuePosition, Renewal, Request, Stamp};
 use leasehold_tests::backend::Backend;
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use leasehold::store::{Attempt, Ended, Kind, Once, Request, Success};
+use leasehold::store::{Ask, Attempt, Ended, Kind, Once, Request, Success};
 use leasehold::{Lease, LockError, Locks, LossReason, Mutex, Tick};
 use leasehold_tests::backend::Backend;
 

@@ -4,7 +4,7 @@ use leasehold::LockKey;
 
 use leasehold::store::QueuePosition;
 use leasehold::store::{
-    Attempt, ClientInfo, Ended, Forced, Kind, LockInfo, LockKind, Owner, Renewal, Request,
+    Ask, Attempt, ClientInfo, Ended, Forced, Kind, LockInfo, LockKind, Owner, Renewal, Request,
 };
 use leasehold_tests::backend::Backend;
 use leasehold_tests::hints::HintRecorder;

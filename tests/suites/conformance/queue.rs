@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Attempt, Ended, Hint, Kind, OFFER, QueuePosition, Renewal};
+use leasehold::store::{Ask, Attempt, Ended, Hint, Kind, OFFER, QueuePosition, Renewal};
 use leasehold_tests::backend::{Backend, Memory};
 use leasehold_tests::hints::HintRecorder;
 

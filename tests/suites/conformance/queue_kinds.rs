@@ -1,7 +1,7 @@
 //! A request for another kind of lock, while the name has a queue.
 
 use leasehold::LossReason::Taken;
-use leasehold::store::{Attempt, Ended, Kind, Renewal};
+use leasehold::store::{Ask, Attempt, Ended, Kind, Renewal};
 use leasehold_tests::backend::Backend;
 
 use super::{

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::LockKey;
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Kind, Renewal, Request};
+use leasehold::store::{Ask, Kind, Renewal, Request};
 use leasehold_tests::backend::Backend;
 
 use super::operator::{KINDS, is_same};

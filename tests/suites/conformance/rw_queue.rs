@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Attempt, Ended, Kind, Renewal};
+use leasehold::store::{Ask, Attempt, Ended, Kind, Renewal};
 use leasehold_tests::backend::Backend;
 
 use super::rw::{own, read, write};

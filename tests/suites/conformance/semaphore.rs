@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::LockError;
 use leasehold::LossReason::Expired;
-use leasehold::store::{Attempt, Ended, Renewal};
+use leasehold::store::{Ask, Attempt, Ended, Renewal};
 use leasehold_tests::backend::Backend;
 
 use super::{Client, LONG, SHORT, acquire, busy, granted};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::store::{Adoption, Ended, Forced, Kind, Request, TOKENS};
+use leasehold::store::{Adoption, Ask, Ended, Forced, Kind, Request, TOKENS};
 use leasehold::{Lease, LockError, LockKey, Locks};
 use leasehold_tests::backend::Backend;
 use tokio::task::{JoinSet, yield_now};

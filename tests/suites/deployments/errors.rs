@@ -5,7 +5,7 @@ use leasehold_tests::requests::{self, redis_store};
 use std::time::Duration;
 
 use leasehold::store::redis::RedisStore;
-use leasehold::store::{Attempt, Ended, Kind, Renewal, Request, Store, StoreError};
+use leasehold::store::{Ask, Attempt, Ended, Kind, Renewal, Request, StoreError};
 use leasehold::{LockError, LockKey, Locks, LossReason, Outcome};
 use leasehold_tests::kinds::EVERY_KIND;
 use leasehold_tests::server::{Server, free_port};

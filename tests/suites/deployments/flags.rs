@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{ClientId, Kind, Store};
+use leasehold::store::{Ask, ClientId, Kind};
 use leasehold::{Lease, LockError, Locks, Severity};
 use leasehold_tests::logs::LogRecorder;
 use leasehold_tests::no_flags::NoFlags;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use leasehold::store::{Adoption, ClientId, ClientInfo, Kind, Owner, Request, Store};
+use leasehold::store::{Adoption, Ask, ClientId, ClientInfo, Kind, Owner, Request};
 use leasehold_tests::process::Process;
 use leasehold_tests::requests::{redis_store, redis_store_of, request};
 use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};

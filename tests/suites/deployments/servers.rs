@@ -4,7 +4,7 @@ use leasehold_tests::requests;
 use std::time::{Duration, Instant};
 
 use leasehold::store::redis::{QuorumServer, RedisStore, Settings};
-use leasehold::store::{Attempt, ClientId, Kind, Renewal, Request, Store};
+use leasehold::store::{Ask, Attempt, ClientId, Kind, Renewal, Request};
 use leasehold::{LockError, Locks, Outcome};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::logs::LogRecorder;

@@ -10,7 +10,7 @@ use bb8_redis::bb8::Pool;
 use futures_util::future::join_all;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Request, RequestId, Store,
+    Ask, Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Request, RequestId,
     StoreError, Waiting,
 };
 use leasehold::{Locks, LossReason, Outcome};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::LossReason::Taken;
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{Adoption, Attempt, ClientId, Kind, Owner, Renewal, Request, Store};
+use leasehold::store::{Adoption, Ask, Attempt, ClientId, Kind, Owner, Renewal, Request};
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;

@@ -8,19 +8,15 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
-    ListCursor, ListPage, Listener, LockInfo, NamePattern, Owner, Renewal, Renewals, Request,
-    Stamp, Store, StoreFuture, Subscription, Success, Usage, Waiting,
+    Answer, Attempt, ClientId, Command, Ended, Lingering, Listener, Renewal, Request,
+    RequestCommand, Store, StoreFuture, Subscription, renew_each,
 };
-use leasehold::{Lease, LockError, LockKey, Locks, Wait};
+use leasehold::{Lease, LockError, Locks, Wait};
 use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
-
-use crate::docs::read;
 
 /// The longest time that an unknown waiter can delay others.
 const LIVE: Duration = Duration::from_secs(6);
@@ -125,131 +121,77 @@ impl fmt::Debug for Twice {
 
 /// Picks one of two answers. The commands may have run in either order, and others may have run
 /// between them.
-fn both<T: fmt::Debug + Send + 'static>(
-    first: StoreFuture<T>,
-    second: StoreFuture<T>,
-    stands: fn(&T) -> bool,
-    agree: fn(&T, &T) -> bool,
-) -> StoreFuture<T> {
-    Box::pin(async move {
-        let (first, second) = tokio::join!(first, second);
-        let (first, second) = (first?, second?);
-        assert!(agree(&first, &second), "{first:?} and {second:?}");
-        Ok(if stands(&second) { second } else { first })
-    })
-}
-
-/// One of the two finds the lease, and ends it.
-fn ended_once(first: StoreFuture<Ended>, second: StoreFuture<Ended>) -> StoreFuture<Ended> {
-    let is_released = |answer: &Ended| *answer == Ended::Released;
-    both(first, second, is_released, |first, second| {
-        *first == Ended::Released || *second == Ended::Released
-    })
+fn one_of(first: Answer, second: Answer) -> Answer {
+    let said = format!("{first:?} and {second:?}");
+    match (first, second) {
+        (Answer::Attempt(first), Answer::Attempt(second)) => {
+            let agree = match (&first, &second) {
+                (Attempt::Granted { token }, Attempt::Granted { token: again }) => token == again,
+                (Attempt::Queued { position, .. }, Attempt::Queued { position: again, .. }) => {
+                    position == again
+                }
+                (first, second) => *first != Attempt::Ended && *second != Attempt::Ended,
+            };
+            assert!(agree, "{said}");
+            let is_granted = matches!(second, Attempt::Granted { .. });
+            Answer::Attempt(if is_granted { second } else { first })
+        }
+        (Answer::All(first), Answer::All(second)) => {
+            assert!(first.is_err() || second.is_err() || first == second, "{said}");
+            Answer::All(if second.is_ok() { second } else { first })
+        }
+        // A release may have run between the two.
+        (Answer::Renewal(first), Answer::Renewal(second)) => {
+            let is_lost = matches!(second, Renewal::NotHeld(_));
+            Answer::Renewal(if is_lost { second } else { first })
+        }
+        (Answer::Adoption(first), Answer::Adoption(second)) => {
+            assert_eq!(first, second);
+            Answer::Adoption(second)
+        }
+        // One of the two finds the lease, and ends it.
+        (Answer::Ended(first), Answer::Ended(second)) => {
+            assert!([first, second].contains(&Ended::Released), "{said}");
+            Answer::Ended(if second == Ended::Released { second } else { first })
+        }
+        // A waiter may have come between the two, or the lease may have ended. Where the first
+        // released the mutex, others may have had it before the second.
+        (Answer::Lingering(first), Answer::Lingering(second)) => {
+            let is_kept = |it: &Lingering| matches!(it, Lingering::Kept { .. });
+            let has_released = first == Lingering::Ended(Ended::Released);
+            let later = matches!(second, Lingering::Ended(Ended::NotHeld(_)));
+            let agree = [first, second].iter().any(is_kept) || first == second;
+            assert!(agree || has_released && later, "{said}");
+            Answer::Lingering(if has_released { first } else { second })
+        }
+        // Of a cancel: one of the two finds the lease.
+        (Answer::Flag(first), Answer::Flag(second)) => {
+            assert!(!(first && second), "{said}");
+            Answer::Flag(first || second)
+        }
+        (Answer::Done(()), Answer::Done(())) => Answer::Done(()),
+        _ => panic!("{said} answer one command"),
+    }
 }
 
 impl Store for Twice {
-    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
-        let acquire = || self.0.acquire(request, waiting);
-        let is_granted = |answer: &Attempt| matches!(answer, Attempt::Granted { .. });
-        both(acquire(), acquire(), is_granted, |first, second| match (first, second) {
-            (Attempt::Granted { token }, Attempt::Granted { token: again }) => token == again,
-            (Attempt::Queued { position, .. }, Attempt::Queued { position: again, .. }) => {
-                position == again
+    fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
+        match command {
+            Command::RenewAll(requests) => renew_each(self, &requests),
+            Command::Request(_, RequestCommand::WasForced) => self.0.send(command),
+            Command::Request(..) | Command::AcquireAll(_) => {
+                let (first, second) = (self.0.send(command.clone()), self.0.send(command));
+                Box::pin(async move {
+                    let (first, second) = tokio::join!(first, second);
+                    Ok(one_of(first?, second?))
+                })
             }
-            (first, second) => *first != Attempt::Ended && *second != Attempt::Ended,
-        })
+            _ => self.0.send(command),
+        }
     }
 
-    fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        let (first, second) = (self.0.renew(request), self.0.renew(request));
-        // A release may have run between the two.
-        both(first, second, |answer| matches!(answer, Renewal::NotHeld(_)), |_, _| true)
-    }
-
-    fn renew_all(&self, requests: &[Request]) -> Renewals {
-        let renewals: Vec<_> = requests.iter().map(|request| self.renew(request)).collect();
-        Box::pin(join_all(renewals))
-    }
-
-    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
-        let keep = || self.0.keep_offer(request, until);
-        both(keep(), keep(), |()| true, |(), ()| true)
-    }
-
-    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption> {
-        let adopt = || self.0.adopt(from, request);
-        both(adopt(), adopt(), |_| true, |first, second| first == second)
-    }
-
-    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        ended_once(self.0.release(request, keep), self.0.release(request, keep))
-    }
-
-    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
-        ended_once(self.0.release_and_forget(request), self.0.release_and_forget(request))
-    }
-
-    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
-        let complete = || self.0.complete(request, success);
-        Some(ended_once(complete()?, complete()?))
-    }
-
-    fn can_linger(&self, request: &Request) -> bool {
-        self.0.can_linger(request)
-    }
-
-    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
-        let (first, second) = (self.0.linger(request, usage)?, self.0.linger(request, usage)?);
-        // A waiter may have come between the two, or the lease may have ended. Where the first
-        // released the mutex, others may have had it before the second.
-        let has_released = |answer: &Lingering| *answer == Lingering::Ended(Ended::Released);
-        Some(both(second, first, has_released, |second, first| {
-            let kept = [first, second].map(|it| matches!(it, Lingering::Kept { .. }));
-            let later = matches!(second, Lingering::Ended(Ended::NotHeld(_)));
-            kept.contains(&true)
-                || first == second
-                || *first == Lingering::Ended(Ended::Released) && later
-        }))
-    }
-
-    fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        let (first, second) = (self.0.cancel(request), self.0.cancel(request));
-        both(first, second, |held| *held, |first, second| !(*first && *second))
-    }
-
-    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
-        let (first, second) = (self.0.acquire_all(requests)?, self.0.acquire_all(requests)?);
-        Some(both(first, second, Result::is_ok, |first, second| {
-            first.is_err() || second.is_err() || first == second
-        }))
-    }
-
-    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
-        self.0.inspect(key)
-    }
-
-    fn list(&self, names: &NamePattern, from: ListCursor) -> Option<StoreFuture<ListPage>> {
-        self.0.list(names, from)
-    }
-
-    fn diagnose(&self) -> StoreFuture<Diagnosis> {
-        self.0.diagnose()
-    }
-
-    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {
-        self.0.is_held_by(key, owner)
-    }
-
-    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
-        self.0.force_release(key)
-    }
-
-    fn was_forced(&self, request: &Request) -> StoreFuture<bool> {
-        self.0.was_forced(request)
-    }
-
-    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
-        self.0.introduce(client, lasts)
+    fn can(&self, command: &Command<'_>) -> bool {
+        self.0.can(command)
     }
 
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
@@ -283,25 +225,6 @@ impl Store for Twice {
     fn now(&self) -> Instant {
         self.0.now()
     }
-}
-
-/// A method that is not here has its default, and sends nothing twice.
-#[test]
-fn twice_forwards_each_method_of_the_contract() {
-    let methods = |code: &str| {
-        let lines = code.lines().filter_map(|line| line.strip_prefix("    fn "));
-        let names = lines.filter_map(|line| line.split_once('(')).map(|(name, _)| name.to_owned());
-        names.collect::<Vec<_>>()
-    };
-    let (contract, here) =
-        (read("runtime/src/store/contract.rs"), read("tests/suites/faults/contention.rs"));
-    let contract = contract.split("pub trait Store:").nth(1).expect("the contract");
-    let here = here.split("\nimpl Store for Twice {").nth(1).expect("the decorator");
-    let here = methods(here.split("\n}\n").next().unwrap_or_default());
-    let contract = methods(contract.split("\n}\n").next().unwrap_or_default());
-    assert!(contract.len() >= 26, "{contract:?}");
-    let missing: Vec<_> = contract.iter().filter(|name| !here.contains(name)).collect();
-    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Request, Stamp, Store, StoreFuture, Usage,
-    Waiting,
+    AnswerOf, Ask, Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Reply, Request, Stamp,
+    Store, Usage, Waiting,
 };
 use leasehold::{Locks, Wait};
 use leasehold_tests::hints::HintRecorder;
@@ -132,7 +132,7 @@ async fn a_dead_waiter_keeps_nobody_from_recalling() {
 }
 
 /// Sends a command until it is answered.
-async fn insist<T>(command: impl Fn() -> StoreFuture<T>) -> T {
+async fn insist<T: AnswerOf>(command: impl Fn() -> Reply<T>) -> T {
     loop {
         match command().await {
             Ok(answer) => return answer,

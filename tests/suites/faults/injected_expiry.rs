@@ -4,7 +4,9 @@ use leasehold_tests::requests::Requests;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use leasehold::store::{Attempt, ClientId, Kind, Owner, QueuePosition, Request, Store, Waiting};
+use leasehold::store::{
+    Ask, Attempt, ClientId, Kind, Owner, QueuePosition, Request, Store, Waiting,
+};
 use leasehold::{Faults, Lease, LockError, LockKey, Locks, LossReason, Released, Wait};
 use leasehold_tests::hints::HintRecorder;
 use tokio::time::{Instant, advance, sleep, timeout};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::store::{Attempt, ClientId, Kind, QueuePosition, Store, Waiting};
+use leasehold::store::{Ask, Attempt, ClientId, Kind, QueuePosition, Waiting};
 use leasehold::{Fault, Lease, LockError, Locks, Mutex, Released, Step, Wait};
 use leasehold_tests::requests::Requests;
 use tokio::time::{Instant, sleep};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::store::{Kind, Store};
+use leasehold::store::{Ask, Kind};
 use leasehold::{Fault, Faults, Lease, LockError, Locks, Step, Wait};
 use leasehold_tests::polls::{drop_after, is_pending};
 use leasehold_tests::requests::Requests;

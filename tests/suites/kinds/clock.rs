@@ -9,8 +9,8 @@ use leasehold_tests::requests::{self, redis_store};
 use leasehold::Forced;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Adoption, Attempt, ClientId, Ended, Kind, Owner, QueuePosition, QuorumMember, Renewal,
-    Repaired, Request, Store, Waiting,
+    Adoption, Ask, Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Repaired,
+    Request, Waiting,
 };
 use leasehold_tests::server::Server;
 use tokio::runtime::Handle;

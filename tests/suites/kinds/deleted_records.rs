@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Adoption, All, Attempt, ClientId, Ended, Kind, Owner, QueuePosition, QuorumMember, Renewal,
-    Repaired, Request, Store, Waiting,
+    Adoption, All, Ask, Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Repaired,
+    Request, Waiting,
 };
 use leasehold::{Forced, LockInfo, LockKey, LockKind, LossReason};
 use leasehold_tests::cluster::Cluster;

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use leasehold::store::fault_injection::FaultInjector;
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, Ended, Kind, Once, Owner, QueuePosition, Request, RequestId, Store, Waiting,
+    Ask, Attempt, Ended, Kind, Once, Owner, QueuePosition, Request, RequestId, Waiting,
 };
 use leasehold::{Fault, Locks, LossReason, Step};
 use leasehold_tests::cluster::Cluster;

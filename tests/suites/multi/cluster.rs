@@ -4,7 +4,7 @@ use leasehold_tests::requests::Requests;
 use std::time::Duration;
 
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{ClientId, Kind, Request, Store};
+use leasehold::store::{Ask, ClientId, Kind, Request};
 use leasehold::{Locks, Wait};
 use leasehold_tests::cluster::Cluster;
 use tokio::runtime::Handle;

@@ -121,7 +121,7 @@ async fn waiters_of_the_process_are_not_overtaken() {
 
 #[cfg(feature = "servers")]
 mod on_servers {
-    use leasehold::store::{Kind, Renewal, Store};
+    use leasehold::store::{Ask, Kind, Renewal};
     use leasehold_tests::backend::light_client;
     use leasehold_tests::requests::{redis_store, request};
     use leasehold_tests::server::Server;

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Owner, QuorumMember, Renewal, Repaired, Request, RequestId,
-    Store,
+    Ask, Attempt, ClientId, Ended, Kind, Owner, Renewal, Repaired, Request, RequestId,
 };
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;

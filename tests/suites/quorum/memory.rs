@@ -8,7 +8,7 @@ mod writers;
 
 use std::time::Duration;
 
-use leasehold::store::Store;
+use leasehold::store::Ask;
 use leasehold::{Lease, LockInfo, LockKey, QuorumLocks};
 use leasehold_tests::members::Members;
 

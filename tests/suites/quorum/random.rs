@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
-use leasehold::store::Store;
+use leasehold::store::Ask;
 use leasehold::{Lease, LeaseHandle, LockError, LockKey, QuorumLocks};
 use leasehold_tests::members::{Fault, Members};
 use tokio::task::JoinSet;

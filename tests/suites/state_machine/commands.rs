@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold::store::{
-    Adoption, Attempt, ClientInfo, Kind, Owner, QueuePosition, QuorumMember, Repaired, Request,
-    Stamp, StoreError, StoreFuture, Success, Usage, Waiting,
+    Adoption, Ask, Attempt, ClientInfo, Kind, Owner, QueuePosition, Repaired, Reply, Request,
+    Stamp, Store, StoreError, Success, Usage, Waiting,
 };
 
 use super::answers::Answer;
@@ -52,11 +52,7 @@ pub(super) struct Repair {
 }
 
 impl Command {
-    pub(super) async fn send(
-        &self,
-        store: &dyn QuorumMember,
-        nth: usize,
-    ) -> Result<Answer, StoreError> {
+    pub(super) async fn send(&self, store: &dyn Store, nth: usize) -> Result<Answer, StoreError> {
         let (request, key) = (&self.request, &self.request.key);
         Ok(match &self.what {
             What::Acquire => Answer::Attempt(store.acquire(request, None).await?),
@@ -64,8 +60,7 @@ impl Command {
                 Answer::Attempt(store.acquire(request, Some(waiting[nth])).await?)
             }
             What::AcquireAll(other) => {
-                let all: Option<StoreFuture<_>> =
-                    store.acquire_all(&[request.clone(), other.clone()]);
+                let all: Option<Reply<_>> = store.acquire_all(&[request.clone(), other.clone()]);
                 Answer::All(all.expect("it can").await?)
             }
             What::Renew => Answer::Renewal(store.renew(request).await?),
@@ -80,13 +75,13 @@ impl Command {
                 Answer::Ended(store.release(request, Duration::ZERO).await?)
             }
             What::Complete => {
-                let answer: Option<StoreFuture<_>> = store.complete(request, Success::default());
+                let answer: Option<Reply<_>> = store.complete(request, Success::default());
                 Answer::Ended(answer.expect("it can").await?)
             }
             What::Cancel => Answer::Cancelled(store.cancel(request).await?),
             What::Linger(usage) => {
                 // The connection for hints is open, or recalls could not be told.
-                let answer: Option<StoreFuture<_>> = store.linger(request, *usage);
+                let answer: Option<Reply<_>> = store.linger(request, *usage);
                 Answer::Lingering(match answer {
                     Some(answer) => Some(answer.await?),
                     None => None,

@@ -24,7 +24,7 @@ use leasehold::LockKey;
 use leasehold::store::memory::{Clock, MemoryStore};
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Kind, Note, Owner, QueuePosition, Request, RequestId, Stamp, Store, Waiting,
+    Ask, Attempt, ClientId, Kind, Note, Owner, QueuePosition, Request, RequestId, Stamp, Waiting,
 };
 use leasehold_tests::server::Server;
 use leasehold_tests::skew::micros;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, QueuePosition, Renewal, Request, Store, Waiting,
+    Ask, Attempt, ClientId, Ended, Kind, QueuePosition, Renewal, Request, Waiting,
 };
 use leasehold_tests::server::Server;
 use tokio::time::Instant;

@@ -11,7 +11,7 @@ use crate::core::no_majority::NoMajority;
 use crate::core::options::{LONGEST, SHORTEST_TTL};
 use crate::store::quorum::Quorum;
 use crate::store::redis::{LazyStore, QuorumServer, RedisStore, Settings};
-use crate::store::{ClientId, QuorumMember, Store};
+use crate::store::{ClientId, Store};
 
 /// Refuses a number of servers that makes no quorum, and a TTL out of its range.
 fn check(count: usize, longest_ttl: Duration) -> Result<(), LockError> {
@@ -112,8 +112,7 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
             tracing::warn!(%error, "a server of the quorum is unreachable; the others go on without it");
         }
     }
-    let nodes = members
-        .into_iter()
-        .map(|member| (member.server, Arc::new(member.store) as Arc<dyn QuorumMember>));
+    let nodes =
+        members.into_iter().map(|member| (member.server, Arc::new(member.store) as Arc<dyn Store>));
     Ok(Quorum::new(nodes, longest_ttl, runtime))
 }

@@ -21,7 +21,7 @@ use crate::engine::ticket::Ticket;
 use crate::keeper::loss_reason;
 use crate::state::lease::{Grant, GrantTimes};
 use crate::state::telemetry::Attempt;
-use crate::store::{Adoption, Request, StoreError};
+use crate::store::{Adoption, Ask, Request, StoreError};
 
 /// Takes over a ticket's lease, with a request of this client.
 ///

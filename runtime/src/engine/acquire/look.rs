@@ -9,7 +9,7 @@ use super::single::check;
 use crate::core::options::Options;
 use crate::engine::lease::{LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;
-use crate::store::{Request, RequestSpec};
+use crate::store::{Ask, Request, RequestSpec};
 
 /// Longer than a store takes that answers.
 const LONGEST: Duration = Duration::from_secs(5);

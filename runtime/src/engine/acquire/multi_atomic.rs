@@ -9,7 +9,7 @@ use crate::engine::lease::Lease;
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
 use crate::state::lease::{Grant, GrantTimes};
-use crate::store::{All, Request, RequestSpec, StoreError};
+use crate::store::{All, Ask, Request, RequestSpec, StoreError};
 
 /// The requests of one command, until they are granted or given up.
 pub(super) struct AtomicAcquire {

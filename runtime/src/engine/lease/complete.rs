@@ -3,7 +3,7 @@
 use super::tick::Tick;
 use super::{Lease, LeaseHandle, Rest, TRIES};
 use crate::core::error::{LockError, Step};
-use crate::store::{Ended, Kind};
+use crate::store::{Ask, Ended, Kind};
 
 impl LeaseHandle {
     /// The tick that the lease belongs to. `None` if the lock has no

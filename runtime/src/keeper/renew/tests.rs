@@ -10,7 +10,7 @@ use crate::core::options::Options;
 use crate::state::lease::{Grant, GrantTimes, LeaseContext};
 use crate::store::fault_injection::{Fault, FaultInjector};
 use crate::store::memory::MemoryStore;
-use crate::store::{ClientId, Kind, RequestId};
+use crate::store::{Ask, ClientId, Kind, RequestId};
 
 /// Its answer is there when the others' are not yet, and is all the time it has.
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,8 @@ use crate::keeper::UnknownOutcome;
 use crate::state::lease::GrantTimes;
 use crate::state::shutdown::ActivityGuard;
 use crate::store::{
-    Ended, Lingering, Request, SUBSCRIBING, StoreError, StoreFuture, Subscription, Usage,
+    Ask, Ended, Lingering, Reply, Request, SUBSCRIBING, StoreError, StoreFuture, Subscription,
+    Usage,
 };
 
 /// A lease that nobody uses here, and whose request the store is asked to let linger. If it is
@@ -32,7 +33,7 @@ pub(crate) struct Asking {
     subscribing: Option<StoreFuture<Subscription>>,
     subscription: Option<Subscription>,
     /// Present from when it is sent until it has its answer.
-    command: Option<StoreFuture<Lingering>>,
+    command: Option<Reply<Lingering>>,
     is_settled: bool,
     _activity: ActivityGuard,
 }
@@ -128,7 +129,11 @@ impl Drop for Asking {
             self.queues.end_asking(&self.name, self.turn);
             let outcome = UnknownOutcome::new(self.unanswered_since, self.sent);
             let requests = vec![self.request.clone()];
-            self.queues.client.keeper.cancel_later(requests, self.command.take(), outcome);
+            self.queues.client.keeper.cancel_later(
+                requests,
+                self.command.take().map(Reply::of_any),
+                outcome,
+            );
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::core::key::LockKey;
 use crate::hints::RecallListener;
 use crate::keeper::UnknownOutcome;
 use crate::state::telemetry;
-use crate::store::{Ended, Kind, Request, RequestId, StoreFuture, Usage};
+use crate::store::{Ended, Kind, Request, RequestId, Usage};
 
 impl LocalQueues {
     /// Asks the store if others want the leases that linger in these turns of a queue. Until the
@@ -79,7 +79,7 @@ impl LocalQueues {
     /// Takes back the request of a lease that nobody uses.
     fn cancel(&self, request: Request, unanswered_since: Option<Instant>) {
         let outcome = UnknownOutcome::new(unanswered_since, self.now());
-        self.client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, outcome);
+        self.client.keeper.cancel_later(vec![request], None, outcome);
     }
 
     /// Ends the idle leases of a queue, and lets those in use be handed on for one more turn.

@@ -11,7 +11,7 @@ use super::super::spec::QueueName;
 use super::super::turns::{Turn, TurnId};
 use crate::state::lease::GrantTimes;
 use crate::state::telemetry;
-use crate::store::{Lingering, Request, Usage};
+use crate::store::{Ask, Lingering, Request, Usage};
 
 /// The longest sleep: timers stand still while the system is suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);

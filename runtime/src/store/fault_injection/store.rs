@@ -3,111 +3,56 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
-
 use super::{Ear, FaultInjector, lock};
 use crate::core::error::Step;
-use crate::core::key::LockKey;
-use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
-    ListCursor, ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, Stamp, Store,
-    StoreFuture, Success, Usage, Waiting,
+    Answer, ClientId, Command, Listener, LockCommand, Request, RequestCommand, Store, StoreFuture,
+    Subscription, renew_each,
 };
 
+/// The step of a caller that sends a command, if one does. A lease that lingers is released by its
+/// caller, or renewed in the background.
+fn step(command: &Command<'_>) -> Option<Step> {
+    Some(match command {
+        Command::AcquireAll(_) => Step::Acquire,
+        Command::RenewAll(_) => Step::Renew,
+        Command::Request(_, command) => match command {
+            RequestCommand::Acquire(_) => Step::Acquire,
+            RequestCommand::Renew => Step::Renew,
+            RequestCommand::Adopt(_) => Step::Adopt,
+            RequestCommand::Linger(usage) if usage.is_in_use() => Step::Renew,
+            RequestCommand::Release(_)
+            | RequestCommand::ReleaseAndForget
+            | RequestCommand::Linger(_) => Step::Release,
+            RequestCommand::Complete(_) => Step::Complete,
+            RequestCommand::KeepOffer(_)
+            | RequestCommand::Cancel
+            | RequestCommand::WasForced
+            | RequestCommand::Vote(_)
+            | RequestCommand::Repair { .. } => return None,
+        },
+        Command::Lock(_, LockCommand::ForceRelease) => Step::ForceRelease,
+        Command::Lock(..) | Command::List(..) | Command::Diagnose => Step::Inspect,
+        Command::Introduce(..) => return None,
+    })
+}
+
 impl Store for FaultInjector {
-    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
-        self.answer("acquire", Some(Step::Acquire), || self.inner.acquire(request, waiting))
+    fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
+        match command {
+            // Never fails: it comes before what a test plans.
+            Command::Introduce(..) => self.inner.send(command),
+            Command::RenewAll(requests) => renew_each(self, &requests),
+            // To a test both are releases.
+            Command::Request(_, RequestCommand::ReleaseAndForget) => {
+                self.answer("release", step(&command), command)
+            }
+            _ => self.answer(command.name(), step(&command), command),
+        }
     }
 
-    fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        self.answer("renew", Some(Step::Renew), || self.inner.renew(request))
-    }
-
-    /// Each by itself.
-    fn renew_all(&self, requests: &[Request]) -> Renewals {
-        let renewals: Vec<_> = requests.iter().map(|request| self.renew(request)).collect();
-        Box::pin(join_all(renewals))
-    }
-
-    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
-        self.answer("keep_offer", None, || self.inner.keep_offer(request, until))
-    }
-
-    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption> {
-        self.answer("adopt", Some(Step::Adopt), || self.inner.adopt(from, request))
-    }
-
-    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        self.answer("release", Some(Step::Release), || self.inner.release(request, keep))
-    }
-
-    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
-        self.answer("release", Some(Step::Release), || self.inner.release_and_forget(request))
-    }
-
-    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
-        let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(Ended::Released) }) };
-        let command = || self.inner.complete(request, success).unwrap_or_else(nothing);
-        Some(self.answer("complete", Some(Step::Complete), command))
-    }
-
-    fn can_linger(&self, request: &Request) -> bool {
-        self.inner.can_linger(request)
-    }
-
-    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
-        // To its caller it is a release, or a renewal in the background.
-        let step = if usage.is_in_use() { Step::Renew } else { Step::Release };
-        self.can_linger(request).then(|| {
-            let command = || {
-                let lingering = self.inner.linger(request, usage);
-                // Meanwhile the store can't recall any more.
-                lingering.unwrap_or_else(|| self.end_instead(request, usage))
-            };
-            self.answer("linger", Some(step), command)
-        })
-    }
-
-    fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        self.answer("cancel", None, || self.inner.cancel(request))
-    }
-
-    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
-        let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(Err(None)) }) };
-        let command = || self.inner.acquire_all(requests).unwrap_or_else(nothing);
-        Some(self.answer("acquire_all", Some(Step::Acquire), command))
-    }
-
-    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
-        self.answer("inspect", Some(Step::Inspect), || self.inner.inspect(key))
-    }
-
-    fn list(&self, names: &NamePattern, from: ListCursor) -> Option<StoreFuture<ListPage>> {
-        let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(ListPage::default()) }) };
-        let command = || self.inner.list(names, from).unwrap_or_else(nothing);
-        Some(self.answer("list", Some(Step::Inspect), command))
-    }
-
-    fn diagnose(&self) -> StoreFuture<Diagnosis> {
-        self.answer("diagnose", Some(Step::Inspect), || self.inner.diagnose())
-    }
-
-    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {
-        self.answer("is_held_by", Some(Step::Inspect), || self.inner.is_held_by(key, owner))
-    }
-
-    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
-        self.answer("force_release", Some(Step::ForceRelease), || self.inner.force_release(key))
-    }
-
-    fn was_forced(&self, request: &Request) -> StoreFuture<bool> {
-        self.answer("was_forced", None, || self.inner.was_forced(request))
-    }
-
-    /// Never fails: it comes before what a test plans.
-    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
-        self.inner.introduce(client, lasts)
+    fn can(&self, command: &Command<'_>) -> bool {
+        self.inner.can(command)
     }
 
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
@@ -119,6 +64,18 @@ impl Store for FaultInjector {
 
     fn gives_hints(&self) -> bool {
         self.inner.gives_hints()
+    }
+
+    fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
+        self.inner.subscribe(request)
+    }
+
+    fn has_queue(&self) -> bool {
+        self.inner.has_queue()
+    }
+
+    fn longest_ttl(&self) -> Duration {
+        self.inner.longest_ttl()
     }
 
     fn fails_as_one(&self) -> bool {

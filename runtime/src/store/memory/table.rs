@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use super::clients::Clients;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::rules::{self, Context, Counters, LockState, Time, Tokens};
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Ended, Forced, Hint, Lingering,
-    Listener, LockInfo, Owner, Renewal, Repaired, Request, Stamp, Success, Usage, Waiting,
+    All, Answer, ClientId, Command, Diagnosis, Hint, ListPage, Listener, LockCommand, LockInfo,
+    Request,
 };
 
 /// All locks, the counters and the clients. A command never finds what expired before it.
@@ -30,18 +29,39 @@ impl Table {
         Self { counters: Counters::new(tokens), ..Self::default() }
     }
 
-    pub(super) fn acquire(
-        &mut self,
-        request: &Request,
-        waiting: Option<Waiting>,
-        now: Time,
-    ) -> Attempt {
-        self.with(&request.key, now, |lock, context| {
-            rules::acquire(lock, request, waiting, context)
-        })
+    /// Runs a command.
+    pub(super) fn run(&mut self, command: &Command<'_>, now: Time) -> Answer {
+        match command {
+            Command::Request(request, command) => self.with(&request.key, now, |lock, context| {
+                rules::run(lock, request, *command, context)
+            }),
+            Command::AcquireAll(requests) => self.acquire_all(requests, now).into(),
+            Command::RenewAll(requests) => {
+                let renew = |request: &Request| {
+                    Ok(self.with(&request.key, now, |lock, _| rules::renew(lock, request, now)))
+                };
+                requests.iter().map(renew).collect::<Vec<_>>().into()
+            }
+            Command::Lock(key, LockCommand::Inspect) => self.inspect(key, now).into(),
+            Command::Lock(key, LockCommand::IsHeldBy(owner)) => {
+                self.with(key, now, |lock, _| rules::is_held_by(lock, owner, now)).into()
+            }
+            Command::Lock(key, LockCommand::ForceRelease) => {
+                self.with(key, now, rules::force_release).into()
+            }
+            Command::List(names, _) => ListPage { keys: self.list(names, now), next: None }.into(),
+            Command::Diagnose => Diagnosis::default().into(),
+            Command::Introduce(client, lasts) => {
+                self.clients.introduce(client.as_ref().clone(), *lasts, now);
+                Answer::Done(())
+            }
+        }
     }
 
-    pub(super) fn acquire_all(&mut self, requests: &[Request], now: Time) -> All {
+    fn acquire_all(&mut self, requests: &[Request], now: Time) -> All {
+        if !requests.iter().all(|it| it.kind.can_join_others()) {
+            return Err(None);
+        }
         for (index, request) in requests.iter().enumerate() {
             if !self.with(&request.key, now, |lock, _| rules::is_available(lock, request, now)) {
                 return Err(Some(index));
@@ -53,91 +73,19 @@ impl Table {
         Ok(requests.iter().map(take).collect())
     }
 
-    pub(super) fn vote(&mut self, request: &Request, again: Duration, now: Time) -> Attempt {
-        self.with(&request.key, now, |lock, context| rules::vote(lock, request, again, context))
-    }
-
-    pub(super) fn repair(
-        &mut self,
-        request: &Request,
-        token: u64,
-        lasts: Duration,
-        now: Time,
-    ) -> Repaired {
-        self.with(&request.key, now, |lock, context| {
-            rules::repair(lock, request, token, lasts, context)
-        })
-    }
-
-    pub(super) fn renew(&mut self, request: &Request, now: Time) -> Renewal {
-        self.with(&request.key, now, |lock, _| rules::renew(lock, request, now))
-    }
-
-    pub(super) fn keep_offer(&mut self, request: &Request, until: Stamp, now: Time) {
-        self.with(&request.key, now, |lock, _| rules::keep_offer(lock, request, until, now));
-    }
-
-    pub(super) fn adopt(&mut self, from: Detached, request: &Request, now: Time) -> Adoption {
-        self.with(&request.key, now, |lock, context| rules::adopt(lock, from, request, context))
-    }
-
-    pub(super) fn release(&mut self, request: &Request, keep: Duration, now: Time) -> Ended {
-        self.with(&request.key, now, |lock, context| rules::release(lock, request, keep, context))
-    }
-
-    pub(super) fn release_and_forget(&mut self, request: &Request, now: Time) -> Ended {
-        let ended = self.with(&request.key, now, |lock, context| {
-            rules::release_and_forget(lock, request, context)
-        });
-        if self.locks.get(&request.key).is_some_and(LockState::is_blank) {
-            self.locks.remove(&request.key);
-        }
-        ended
-    }
-
-    pub(super) fn complete(&mut self, request: &Request, success: Success, now: Time) -> Ended {
-        self.with(&request.key, now, |lock, context| {
-            rules::complete(lock, request, success, context)
-        })
-    }
-
-    pub(super) fn linger(&mut self, request: &Request, usage: Usage, now: Time) -> Lingering {
-        self.with(&request.key, now, |lock, context| rules::linger(lock, request, usage, context))
-    }
-
-    pub(super) fn cancel(&mut self, request: &Request, now: Time) -> bool {
-        self.with(&request.key, now, |lock, context| rules::cancel(lock, request, context))
-    }
-
-    pub(super) fn inspect(&mut self, key: &LockKey, now: Time) -> LockInfo {
+    fn inspect(&mut self, key: &LockKey, now: Time) -> LockInfo {
         let Some(lock) = self.locks.get_mut(key) else { return LockInfo::default() };
         lock.expire(now);
         rules::inspect(lock, now, |id| self.clients.info(id, now))
     }
 
-    pub(super) fn list(&mut self, names: &NamePattern, now: Time) -> Vec<LockKey> {
+    fn list(&mut self, names: &NamePattern, now: Time) -> Vec<LockKey> {
         let matching = self.locks.iter_mut().filter(|(key, _)| names.matches(key.name()));
         let busy = matching.filter_map(|(key, lock)| {
             lock.expire(now);
             lock.is_busy().then(|| key.clone())
         });
         busy.collect()
-    }
-
-    pub(super) fn is_held_by(&mut self, key: &LockKey, owner: &Owner, now: Time) -> bool {
-        self.with(key, now, |lock, _| rules::is_held_by(lock, owner, now))
-    }
-
-    pub(super) fn force_release(&mut self, key: &LockKey, now: Time) -> Forced {
-        self.with(key, now, rules::force_release)
-    }
-
-    pub(super) fn was_forced(&mut self, request: &Request, now: Time) -> bool {
-        self.with(&request.key, now, |lock, _| rules::was_forced(lock, request))
-    }
-
-    pub(super) fn introduce(&mut self, client: &ClientInfo, lasts: Duration, now: Time) {
-        self.clients.introduce(client.clone(), lasts, now);
     }
 
     /// Ends all leases of a lock before their time, and says whether it was held.
@@ -176,6 +124,9 @@ impl Table {
             lock.expire(now);
             let answer = command(lock, &mut context);
             self.hints = context.hints;
+            if lock.is_blank() {
+                self.locks.remove(key);
+            }
             return answer;
         }
         let mut lock = LockState::default();
@@ -203,10 +154,14 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
     use std::sync::atomic::AtomicU64;
+    use std::time::Duration;
 
     use super::*;
-    use crate::store::{Kind, QueuePosition, RequestId};
+    use crate::store::{
+        AnswerOf, Attempt, Ended, Kind, QueuePosition, Renewal, RequestCommand, RequestId, Waiting,
+    };
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -222,14 +177,31 @@ mod tests {
         }
     }
 
+    fn run<T: AnswerOf>(
+        table: &mut Table,
+        request: &Request,
+        command: RequestCommand,
+        now: Time,
+    ) -> T {
+        T::of(table.run(&Command::Request(Cow::Borrowed(request), command), now))
+    }
+
+    fn acquire(table: &mut Table, request: &Request, now: Time) -> Attempt {
+        run(table, request, RequestCommand::Acquire(None), now)
+    }
+
+    fn release(table: &mut Table, request: &Request, now: Time) -> Ended {
+        run(table, request, RequestCommand::Release(Duration::ZERO), now)
+    }
+
     #[test]
     fn released_locks_are_removed() {
         let (mut table, mut now) = (Table::default(), Time::since_beginning(SECOND));
         let client = ClientId::random();
         for n in 0..10_000 {
             let request = request(client, &format!("lock:{n}"));
-            assert!(matches!(table.acquire(&request, None, now), Attempt::Granted { .. }));
-            assert_eq!(table.release(&request, Duration::ZERO, now), Ended::Released);
+            assert!(matches!(acquire(&mut table, &request, now), Attempt::Granted { .. }));
+            assert_eq!(release(&mut table, &request, now), Ended::Released);
             now = now + SECOND;
         }
         assert!(table.locks.len() < 200, "{} locks", table.locks.len());
@@ -239,10 +211,13 @@ mod tests {
     fn a_lock_whose_request_is_forgotten_takes_no_room() {
         let (mut table, now) = (Table::default(), Time::since_beginning(SECOND));
         let (first, second) = (request(ClientId::random(), "a"), request(ClientId::random(), "a"));
-        let Attempt::Granted { token } = table.acquire(&first, None, now) else { panic!() };
-        assert_eq!(table.release_and_forget(&first, now), Ended::Released);
+        let Attempt::Granted { token } = acquire(&mut table, &first, now) else { panic!() };
+        assert_eq!(
+            run::<Ended>(&mut table, &first, RequestCommand::ReleaseAndForget, now),
+            Ended::Released
+        );
         assert!(table.locks.is_empty());
-        let Attempt::Granted { token: next } = table.acquire(&second, None, now) else { panic!() };
+        let Attempt::Granted { token: next } = acquire(&mut table, &second, now) else { panic!() };
         assert!(next > token, "{next} after {token}");
     }
 
@@ -254,8 +229,9 @@ mod tests {
             Some(Waiting { live: SECOND, position: QueuePosition::New { age: Duration::ZERO } });
         for n in 0..10_000 {
             let name = format!("lock:{n}");
-            let _ = table.acquire(&request(client, &name), None, now);
-            let waiter = table.acquire(&request(client, &name), waiting, now);
+            let _ = acquire(&mut table, &request(client, &name), now);
+            let waiting = RequestCommand::Acquire(waiting);
+            let waiter: Attempt = run(&mut table, &request(client, &name), waiting, now);
             assert!(matches!(waiter, Attempt::Queued { .. }));
             now = now + SECOND;
         }
@@ -266,8 +242,8 @@ mod tests {
     fn a_lock_that_was_never_held_takes_no_room() {
         let (mut table, now) = (Table::default(), Time::since_beginning(SECOND));
         let request = request(ClientId::random(), "a");
-        let _ = table.renew(&request, now);
-        let _ = table.release(&request, Duration::ZERO, now);
+        let _: Renewal = run(&mut table, &request, RequestCommand::Renew, now);
+        let _ = release(&mut table, &request, now);
         assert!(table.locks.is_empty());
     }
 }

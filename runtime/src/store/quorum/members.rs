@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::FuturesUnordered;
 
-use crate::store::{QuorumMember, Request};
+use crate::store::{Request, Store};
 
 /// How far the clocks of two members may differ, as in the script `include/raise_token`.
 /// No lease is shorter.
@@ -17,7 +17,7 @@ pub(super) const CLOCK_DRIFT: Duration = Duration::from_millis(100);
 pub(super) struct Member {
     /// Its name in errors.
     pub(super) name: String,
-    pub(super) store: Arc<dyn QuorumMember>,
+    pub(super) store: Arc<dyn Store>,
     pending_cancels: Mutex<PendingCancels>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct PendingCancels {
 }
 
 impl Member {
-    pub(super) fn new(name: String, store: Arc<dyn QuorumMember>) -> Self {
+    pub(super) fn new(name: String, store: Arc<dyn Store>) -> Self {
         Self { name, store, pending_cancels: Mutex::default() }
     }
 

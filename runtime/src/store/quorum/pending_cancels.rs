@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::members::Member;
-use crate::store::Request;
+use crate::store::{Ask, Request};
 
 /// How many cancels are kept for one member. Above that, the oldest lease is left to
 /// its TTL.

@@ -12,7 +12,7 @@ use super::members::{Answers, Member, ask, majority};
 use super::no_majority;
 use super::pending_cancels::cancel_later;
 use crate::core::error::LossReason;
-use crate::store::{Ended, Request, StoreError, StoreFuture};
+use crate::store::{Answer, Ask, Ended, Request, StoreError, StoreFuture};
 
 /// Ends a lease.
 pub(super) fn release(
@@ -20,7 +20,7 @@ pub(super) fn release(
     request: &Request,
     keep: Duration,
     runtime: &Handle,
-) -> StoreFuture<Ended> {
+) -> StoreFuture<Answer> {
     let asked = ask(members, |member| member.store.release(request, keep));
     let (request, runtime, members) = (request.clone(), runtime.clone(), members.clone());
     Box::pin(async move {
@@ -52,7 +52,7 @@ pub(super) fn release(
             }));
         }
         tally.settle(asked, &request, &runtime, |ended| matches!(ended, Ended::NotHeld(_)));
-        Ok(ended)
+        Ok(Answer::Ended(ended))
     })
 }
 
@@ -61,7 +61,7 @@ pub(super) fn cancel(
     members: &Arc<[Arc<Member>]>,
     request: &Request,
     runtime: &Handle,
-) -> StoreFuture<bool> {
+) -> StoreFuture<Answer> {
     let asked = ask(members, |member| member.store.cancel(request));
     let (request, runtime, members) = (request.clone(), runtime.clone(), members.clone());
     Box::pin(async move {
@@ -79,7 +79,7 @@ pub(super) fn cancel(
             return Err(no_majority::among(&members, &tally.answers, taken_back));
         }
         tally.settle(asked, &request, &runtime, |_| false);
-        Ok(was_granted)
+        Ok(Answer::Flag(was_granted))
     })
 }
 

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use super::members::{Member, ask};
 use super::no_majority;
 use crate::core::error::LossReason;
-use crate::store::{QuorumMember, Renewal, Renewals, Repaired, Request, StoreError, validity};
+use crate::store::{Ask, Renewal, Renewals, Repaired, Request, Store, StoreError, validity};
 
 /// The answers for one lease, in the members' order.
 type Votes = Vec<Option<Result<Renewal, StoreError>>>;
@@ -141,12 +141,7 @@ async fn repair(members: &[Arc<Member>], request: &Request, votes: &Votes, sent:
 
 /// Gives a lease back to one member, with the greatest of these tokens that its clock is not
 /// too far behind: one of them may come from a clock that is wrong.
-async fn repair_one(
-    store: &Arc<dyn QuorumMember>,
-    request: &Request,
-    tokens: &[u64],
-    lasts: Duration,
-) {
+async fn repair_one(store: &Arc<dyn Store>, request: &Request, tokens: &[u64], lasts: Duration) {
     for token in tokens.iter().rev() {
         match store.repair(request, *token, lasts).await {
             Ok(Repaired::Behind(_)) => {}

@@ -22,7 +22,7 @@ use super::members::{Answers, CLOCK_DRIFT, Member, ask, majority};
 use super::no_majority;
 use super::pending_cancels::cancel_later;
 use crate::core::error::Outcome;
-use crate::store::{Attempt, Repaired, Request, StoreError};
+use crate::store::{Ask, Attempt, Repaired, Request, StoreError};
 
 /// The shortest pause before a retry when several clients split the vote.
 const SHORTEST_RETRY: Duration = Duration::from_millis(20);

@@ -10,7 +10,7 @@ use redis::{Cmd, RedisError, Value};
 use tokio::sync::oneshot;
 
 use super::answer::{PendingAnswer, unreadable};
-use super::command::{Command, pack};
+use super::encoded::{Encoded, pack};
 use super::errors;
 use super::errors::LinkOutcome;
 use super::script::Form;
@@ -22,14 +22,14 @@ pub(super) const MAX_PER_CALL: usize = 16;
 
 /// A command in the queue, and where its answer goes.
 pub(super) struct Queued {
-    pub(super) command: Command,
+    pub(super) command: Encoded,
     answer: oneshot::Sender<Result<Value, StoreError>>,
     pub(super) limit: Duration,
 }
 
 impl Queued {
     /// A command that must be answered within `limit`.
-    pub(super) fn new(command: Command, limit: Duration) -> (Self, PendingAnswer) {
+    pub(super) fn new(command: Encoded, limit: Duration) -> (Self, PendingAnswer) {
         let (answer, receiver) = oneshot::channel();
         (Self { command, answer, limit }, PendingAnswer::InBatch(receiver))
     }

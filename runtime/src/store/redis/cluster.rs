@@ -30,8 +30,8 @@ use self::node::{Common, Node};
 use self::slots::Range;
 use self::subscriptions::Subscriptions;
 use super::answer::PendingAnswer;
-use super::command::Command;
 use super::connection::Connection;
+use super::encoded::Encoded;
 use super::errors;
 use super::hints::HintReceiver;
 use super::secret::Secret;
@@ -185,7 +185,7 @@ impl Cluster {
     /// migrates, there are attempts for as long as `patience`.
     fn start(
         self: &Arc<Self>,
-        command: Command,
+        command: Encoded,
         limit: Duration,
         patience: Duration,
     ) -> PendingAnswer {
@@ -213,7 +213,7 @@ impl fmt::Debug for Cluster {
 }
 
 impl Transport for Arc<Cluster> {
-    fn send(&self, command: Command, limit: Duration) -> PendingAnswer {
+    fn send(&self, command: Encoded, limit: Duration) -> PendingAnswer {
         self.start(command, limit, patience(limit))
     }
 
@@ -221,7 +221,7 @@ impl Transport for Arc<Cluster> {
         lock(&self.map).masters().len()
     }
 
-    fn send_to(&self, server: usize, command: Command, limit: Duration) -> Option<PendingAnswer> {
+    fn send_to(&self, server: usize, command: Encoded, limit: Duration) -> Option<PendingAnswer> {
         let master = lock(&self.map).masters().into_iter().nth(server)?;
         Some(master.send(command, limit))
     }
@@ -249,7 +249,7 @@ impl Transport for Arc<Cluster> {
     /// retried: it would hold up the others, and its next renewal is due soon.
     fn send_renewals(
         &self,
-        renewals: &mut dyn Iterator<Item = (Command, Duration)>,
+        renewals: &mut dyn Iterator<Item = (Encoded, Duration)>,
     ) -> Vec<PendingAnswer> {
         renewals.map(|(command, limit)| self.start(command, limit, Duration::ZERO)).collect()
     }
@@ -288,7 +288,7 @@ fn patience(limit: Duration) -> Duration {
 /// See [`Cluster::start`].
 async fn run(
     cluster: Arc<Cluster>,
-    command: Command,
+    command: Encoded,
     limit: Duration,
     patience: Duration,
 ) -> Result<Value, StoreError> {

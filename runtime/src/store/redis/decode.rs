@@ -3,13 +3,50 @@
 
 use std::time::Duration;
 
+use redis::Value;
+
+use super::answer::decode_numbers;
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::store::{
-    Adoption, All, Attempt, Ended, Forced, Lingering, Renewal, Repaired, TickTimes,
+    Adoption, All, Answer, Attempt, Ended, Forced, Lingering, Renewal, Repaired, RequestCommand,
+    StoreError, TickTimes,
 };
 
-pub(super) fn attempt(answer: &[u64]) -> Option<Attempt> {
+/// Decodes the answer to a command for a request. If a key of the lock holds a value of another
+/// type, the request does not hold it.
+pub(super) fn of_request(
+    answer: Result<Value, StoreError>,
+    command: RequestCommand,
+) -> Result<Answer, StoreError> {
+    const LOST: LossReason = LossReason::Taken;
+    match command {
+        RequestCommand::Acquire(_) | RequestCommand::Vote(_) => {
+            decoded(answer, Attempt::WrongKind, attempt)
+        }
+        RequestCommand::Renew => decoded(answer, Renewal::NotHeld(LOST), renewal),
+        RequestCommand::KeepOffer(_) => decoded(answer, (), |answer| flag(answer).map(|_| ())),
+        RequestCommand::Adopt(_) => decoded(answer, Adoption::NotHeld(LOST), adoption),
+        RequestCommand::Release(_)
+        | RequestCommand::ReleaseAndForget
+        | RequestCommand::Complete(_) => decoded(answer, Ended::NotHeld(LOST), ended),
+        RequestCommand::Linger(_) => {
+            decoded(answer, Lingering::Ended(Ended::NotHeld(LOST)), lingering)
+        }
+        RequestCommand::Cancel | RequestCommand::WasForced => decoded(answer, false, flag),
+        RequestCommand::Repair { .. } => decoded(answer, Repaired::NotHeld, repaired),
+    }
+}
+
+fn decoded<T: Into<Answer>>(
+    answer: Result<Value, StoreError>,
+    foreign: T,
+    read: impl FnOnce(&[u64]) -> Option<T>,
+) -> Result<Answer, StoreError> {
+    decode_numbers(answer, foreign, read).map(Into::into)
+}
+
+fn attempt(answer: &[u64]) -> Option<Attempt> {
     Some(match *answer {
         [1, token] => Attempt::Granted { token },
         [1, token, began, last, granted] => {
@@ -60,7 +97,7 @@ pub(super) fn renewal(answer: &[u64]) -> Option<Renewal> {
     })
 }
 
-pub(super) fn adoption(answer: &[u64]) -> Option<Adoption> {
+fn adoption(answer: &[u64]) -> Option<Adoption> {
     Some(match *answer {
         [1, token] => Adoption::Adopted { token },
         [0] => Adoption::NotHeld(LossReason::Expired),
@@ -69,7 +106,7 @@ pub(super) fn adoption(answer: &[u64]) -> Option<Adoption> {
     })
 }
 
-pub(super) fn lingering(answer: &[u64]) -> Option<Lingering> {
+fn lingering(answer: &[u64]) -> Option<Lingering> {
     Some(match *answer {
         [4, token] => Lingering::Kept { token },
         [5] => Lingering::Wanted,
@@ -77,7 +114,7 @@ pub(super) fn lingering(answer: &[u64]) -> Option<Lingering> {
     })
 }
 
-pub(super) fn ended(answer: &[u64]) -> Option<Ended> {
+fn ended(answer: &[u64]) -> Option<Ended> {
     Some(match *answer {
         [1] | [1, 0] => Ended::Released,
         [1, left] => Ended::StillHeld(u32::try_from(left).unwrap_or(u32::MAX)),
@@ -97,7 +134,7 @@ pub(super) fn forced(answer: &[u64]) -> Option<Forced> {
     })
 }
 
-pub(super) fn repaired(answer: &[u64]) -> Option<Repaired> {
+fn repaired(answer: &[u64]) -> Option<Repaired> {
     Some(match *answer {
         [1, token] => Repaired::Held { token },
         [0] => Repaired::NotHeld,
@@ -107,7 +144,7 @@ pub(super) fn repaired(answer: &[u64]) -> Option<Repaired> {
 }
 
 /// Decodes a yes or a no.
-pub(super) fn flag(answer: &[u64]) -> Option<bool> {
+fn flag(answer: &[u64]) -> Option<bool> {
     match *answer {
         [flag @ (0 | 1)] => Some(flag == 1),
         _ => None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::TOKENS;
-use super::command::Command;
+use super::encoded::Encoded;
 use super::listing;
 use super::script;
 use super::script::Script;
@@ -13,8 +13,8 @@ use super::secret::Secret;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    ClientId, ClientInfo, Detached, Kind, Once, Owner, QueuePosition, Request, Stamp, Success,
-    Usage, Waiting,
+    ClientId, ClientInfo, Detached, Kind, Once, Owner, QueuePosition, Request, RequestCommand,
+    Stamp, Success, Usage, Waiting,
 };
 
 /// Encodes the requests of one client.
@@ -65,7 +65,7 @@ impl Encoder {
     }
 
     /// The script for a request's kind, with its keys and its holder.
-    fn of(&self, request: &Request, by_kind: &[&'static Script; 4]) -> Command {
+    fn of(&self, request: &Request, by_kind: &[&'static Script; 4]) -> Encoded {
         let [mutex, reentrant, semaphore, rw] = *by_kind;
         let script = match request.kind {
             Kind::Mutex | Kind::Once(_) => mutex,
@@ -77,12 +77,12 @@ impl Encoder {
     }
 
     /// A script with a lock's keys.
-    fn lock(&self, key: &LockKey, script: &'static Script) -> Command {
-        self.shared_key(key, Command::new(script).lock_keys(key, &self.prefix))
+    fn lock(&self, key: &LockKey, script: &'static Script) -> Encoded {
+        self.shared_key(key, Encoded::new(script).lock_keys(key, &self.prefix))
     }
 
     /// Adds the key that all locks share, after all others, if the script has it.
-    fn shared_key(&self, key: &LockKey, command: Command) -> Command {
+    fn shared_key(&self, key: &LockKey, command: Encoded) -> Encoded {
         match (command.has_tokens(), &self.tokens) {
             (false, _) => command,
             (true, None) => command.key(&self.own_channel(key)),
@@ -90,7 +90,35 @@ impl Encoder {
         }
     }
 
-    pub(super) fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> Command {
+    /// A command for a request. One that a member of a quorum has no script for is the same as in a
+    /// store of its own.
+    pub(super) fn for_request(&self, request: &Request, command: RequestCommand) -> Encoded {
+        match command {
+            RequestCommand::Acquire(waiting) => self.acquire(request, waiting),
+            RequestCommand::Renew => self.renew(request),
+            RequestCommand::KeepOffer(until) => self.keep_offer(request, until),
+            RequestCommand::Adopt(from) => self.adopt(from, request),
+            RequestCommand::Release(keep) => self.release(request, keep),
+            RequestCommand::ReleaseAndForget if request.kind.is_mutex() && !self.is_cluster() => {
+                self.of(request, &script::RELEASE)
+            }
+            // Its record is kept all the same.
+            RequestCommand::ReleaseAndForget => self.release(request, Duration::ZERO),
+            RequestCommand::Complete(success) => self.complete(request, success),
+            RequestCommand::Linger(usage) => self.linger(request, usage),
+            RequestCommand::Cancel => self.cancel(request),
+            RequestCommand::WasForced => {
+                self.lock(&request.key, &script::LOCK_WAS_FORCED).arg(holder(request))
+            }
+            RequestCommand::Vote(again) if !request.kind.is_mutex() => {
+                self.of(request, &[&script::RW_VOTE; 4]).millis(request.ttl).millis(again)
+            }
+            RequestCommand::Vote(_) => self.acquire(request, None),
+            RequestCommand::Repair { token, lasts } => self.repair(request, token, lasts),
+        }
+    }
+
+    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> Encoded {
         if request.kind.is_mutex() {
             return self.acquire_mutex(request, waiting);
         }
@@ -101,7 +129,7 @@ impl Encoder {
         command.arg(self.waits(waiting)).arg(&*self.channel(&request.key))
     }
 
-    fn acquire_mutex(&self, request: &Request, waiting: Option<Waiting>) -> Command {
+    fn acquire_mutex(&self, request: &Request, waiting: Option<Waiting>) -> Encoded {
         let script = match request.kind {
             Kind::Once(_) => &script::MUTEX_ACQUIRE_ONCE,
             _ => &script::MUTEX_ACQUIRE,
@@ -132,10 +160,10 @@ impl Encoder {
         }
     }
 
-    pub(super) fn acquire_all(&self, requests: &[Request], ttl: Duration) -> Command {
+    pub(super) fn acquire_all(&self, requests: &[Request], ttl: Duration) -> Encoded {
         // The script for mutexes alone has less to define, and costs the server less.
         let has_permits = !requests.iter().all(|request| request.kind.is_mutex());
-        let mut command = Command::new(if has_permits {
+        let mut command = Encoded::new(if has_permits {
             &script::LOCK_ACQUIRE_ALL
         } else {
             &script::MUTEX_ACQUIRE_ALL
@@ -160,22 +188,22 @@ impl Encoder {
         command
     }
 
-    pub(super) fn renew(&self, request: &Request) -> Command {
+    fn renew(&self, request: &Request) -> Encoded {
         self.of(request, &script::RENEW).millis(request.ttl)
     }
 
-    pub(super) fn keep_offer(&self, request: &Request, until: Stamp) -> Command {
+    fn keep_offer(&self, request: &Request, until: Stamp) -> Encoded {
         self.lock(&request.key, &script::LOCK_KEEP_OFFER).arg(holder(request)).number(until)
     }
 
-    pub(super) fn adopt(&self, from: Detached, request: &Request) -> Command {
+    fn adopt(&self, from: Detached, request: &Request) -> Encoded {
         let before = Request { id: from.id, ..request.clone() };
         let command = self.of(request, &script::ADOPT).arg(&*holder(&before)).millis(request.ttl);
         if request.kind.is_mutex() { command.number(from.most) } else { command }
     }
 
     /// Afterwards a mutex stays held without a holder for `keep`. Its free record is kept.
-    pub(super) fn release(&self, request: &Request, keep: Duration) -> Command {
+    fn release(&self, request: &Request, keep: Duration) -> Encoded {
         if request.kind.is_mutex() {
             let keep = format!(":{}", keep.as_millis());
             let ends = [request.id.as_bytes(), keep.as_bytes()].concat();
@@ -184,36 +212,28 @@ impl Encoder {
         self.of(request, &script::RELEASE).arg(&*self.channel(&request.key))
     }
 
-    /// The release of a request without an unanswered command. `None` where its record is kept all
-    /// the same.
-    pub(super) fn release_and_forget(&self, request: &Request) -> Option<Command> {
-        let can_forget = request.kind.is_mutex() && !self.is_cluster();
-        can_forget.then(|| self.of(request, &script::RELEASE))
-    }
-
-    /// `None` for a kind whose work never counts as done.
-    pub(super) fn complete(&self, request: &Request, success: Success) -> Option<Command> {
-        let Kind::Once(once) = request.kind else { return None };
+    fn complete(&self, request: &Request, success: Success) -> Encoded {
+        let Kind::Once(once) = request.kind else { unreachable!("no other work counts as done") };
         let (Once::For(lasts) | Once::Per { period: lasts, .. }) = once;
         let command = self.of(request, &[&script::MUTEX_COMPLETE; 4]).millis(lasts);
         let [began, granted] = success.tick.map_or([0; 2], |tick| [tick.began, tick.granted]);
         let command = command.number(began).number(granted).millis(once.remembered());
         let command = command.number(success.token.unwrap_or(0));
-        Some(command.arg(&*self.channel(&request.key)))
+        command.arg(&*self.channel(&request.key))
     }
 
-    pub(super) fn linger(&self, request: &Request, usage: Usage) -> Command {
+    fn linger(&self, request: &Request, usage: Usage) -> Encoded {
         let command = self.of(request, &script::LINGER).millis(request.ttl);
         let code = u8::from(usage.is_in_use()) + 2 * u8::from(usage.is_recalled());
         command.number(code).arg(&*self.channel(&request.key))
     }
 
-    pub(super) fn cancel(&self, request: &Request) -> Command {
+    pub(super) fn cancel(&self, request: &Request) -> Encoded {
         self.of(request, &script::CANCEL).arg(&*self.channel(&request.key))
     }
 
     /// At most `most` holders and `most` waiters are listed.
-    pub(super) fn inspect(&self, key: &LockKey, most: u64) -> Command {
+    pub(super) fn inspect(&self, key: &LockKey, most: u64) -> Encoded {
         self.lock(key, &script::LOCK_INSPECT).number(most)
     }
 
@@ -238,42 +258,33 @@ impl Encoder {
     }
 
     /// A page of the locks of one server.
-    pub(super) fn list(&self, names: &NamePattern, cursor: u64) -> Command {
+    pub(super) fn list(&self, names: &NamePattern, cursor: u64) -> Encoded {
         // Where a name has one of these, it is stored in another form.
         let literal = Some(names.literal()).filter(|literal| !literal.contains(['{', '}', '%']));
         let keys = self.all_keys();
-        let command = Command::new(&script::LOCK_LIST).arg(&*self.prefix).arg(keys);
+        let command = Encoded::new(&script::LOCK_LIST).arg(&*self.prefix).arg(keys);
         command.arg(literal.unwrap_or_default()).number(cursor).number(listing::KEYS)
     }
 
-    pub(super) fn is_held_by(&self, key: &LockKey, owner: &Owner) -> Command {
+    pub(super) fn is_held_by(&self, key: &LockKey, owner: &Owner) -> Encoded {
         self.lock(key, &script::LOCK_IS_HELD_BY).arg(owner_suffix(Some(owner)))
     }
 
-    pub(super) fn force_release(&self, key: &LockKey) -> Command {
+    pub(super) fn force_release(&self, key: &LockKey) -> Encoded {
         self.lock(key, &script::LOCK_FORCE_RELEASE).arg(&*self.channel(key))
     }
 
-    pub(super) fn was_forced(&self, request: &Request) -> Command {
-        self.lock(&request.key, &script::LOCK_WAS_FORCED).arg(holder(request))
-    }
-
-    pub(super) fn introduce(&self, client: &ClientInfo, lasts: Duration) -> Command {
-        let command = Command::new(&script::CLIENT_INTRODUCE).key(&self.client(client.id));
+    pub(super) fn introduce(&self, client: &ClientInfo, lasts: Duration) -> Encoded {
+        let command = Encoded::new(&script::CLIENT_INTRODUCE).key(&self.client(client.id));
         let command = command.arg(&client.service).arg(&client.host).number(client.process);
         command.millis(lasts)
     }
 
-    pub(super) fn describe(&self, client: ClientId) -> Command {
-        Command::new(&script::CLIENT_DESCRIBE).key(&self.client(client))
+    pub(super) fn describe(&self, client: ClientId) -> Encoded {
+        Encoded::new(&script::CLIENT_DESCRIBE).key(&self.client(client))
     }
 
-    /// The vote of a quorum's member for a reader or a writer.
-    pub(super) fn vote(&self, request: &Request, again: Duration) -> Command {
-        self.of(request, &[&script::RW_VOTE; 4]).millis(request.ttl).millis(again)
-    }
-
-    pub(super) fn repair(&self, request: &Request, token: u64, lasts: Duration) -> Command {
+    fn repair(&self, request: &Request, token: u64, lasts: Duration) -> Encoded {
         let is_mutex = request.kind.is_mutex();
         let script = if is_mutex { &script::MUTEX_REPAIR } else { &script::RW_REPAIR };
         let command = self.of(request, &[script; 4]).number(token).millis(lasts);

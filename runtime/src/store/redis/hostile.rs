@@ -1,5 +1,8 @@
 //! Answers that no script of ours gives. A server that only speaks the same protocol may give them.
 
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
 use proptest::prelude::*;
 use redis::Value;
 
@@ -7,7 +10,7 @@ use super::answer::numbers;
 use super::server_info::{ServerInfo, eviction_risk, persistence_warning, warnings};
 use super::{decode, errors, listing, script_errors};
 use crate::core::name_pattern::NamePattern;
-use crate::store::ListCursor;
+use crate::store::{ClientId, ListCursor, RequestCommand, RequestId, Usage};
 
 /// Digits that are a number, or nearly one.
 pub(super) fn digits() -> impl Strategy<Value = String> {
@@ -94,15 +97,25 @@ proptest! {
         count in 0_usize..4,
     ) {
         let numbers = numbers(&answer);
-        let granted = decode::attempt(&numbers);
         prop_assert_eq!(decode::is_grant(&numbers), numbers.first() == Some(&1));
-        prop_assert!(granted.is_none() || !numbers.is_empty());
         if let Some(Ok(tokens)) = decode::all(&numbers, count) {
             prop_assert_eq!(tokens.len(), count);
         }
-        let _ = (decode::renewal(&numbers), decode::adoption(&numbers), decode::flag(&numbers));
-        let _ = (decode::lingering(&numbers), decode::ended(&numbers), decode::forced(&numbers));
-        let _ = decode::repaired(&numbers);
+        let _ = decode::forced(&numbers);
+        let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+        for command in [
+            RequestCommand::Acquire(None),
+            RequestCommand::Renew,
+            RequestCommand::KeepOffer(1),
+            RequestCommand::Adopt(id.into()),
+            RequestCommand::Release(Duration::ZERO),
+            RequestCommand::Linger(Usage::Ended),
+            RequestCommand::Cancel,
+            RequestCommand::Repair { token: 1, lasts: Duration::ZERO },
+        ] {
+            let decoded = decode::of_request(Ok(answer.clone()), command);
+            prop_assert!(decoded.is_err() || !numbers.is_empty());
+        }
     }
 
     /// The numbers of an array are read all together, or not at all.

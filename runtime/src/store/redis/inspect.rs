@@ -10,8 +10,8 @@ use futures_util::future::join_all;
 use redis::Value;
 
 use super::answer::{is_wrong_type, numbers, unreadable};
-use super::command::Command;
 use super::encode::Encoder;
+use super::encoded::Encoded;
 use super::transport::Transport;
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
@@ -46,7 +46,7 @@ pub(super) async fn inspect(
 pub(super) async fn is_held(
     transport: &dyn Transport,
     limit: Duration,
-    command: &Command,
+    command: &Encoded,
 ) -> Result<bool, StoreError> {
     loop {
         let answer = match transport.send(command.clone(), limit).await {

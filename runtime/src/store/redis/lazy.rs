@@ -8,7 +8,6 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
@@ -16,12 +15,9 @@ use self::connecting::Connecting;
 use super::diagnosis;
 use super::limits::limit;
 use crate::core::error::LockError;
-use crate::core::key::LockKey;
-use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
-    ListCursor, ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, Stamp, Store,
-    StoreFuture, Subscription, Success, Usage, Waiting, at_once,
+    Answer, ClientId, Command, Listener, Request, RequestCommand, Store, StoreFuture, Subscription,
+    at_once,
 };
 use crate::system;
 
@@ -52,24 +48,25 @@ impl LazyStore {
         Self { connecting, task }
     }
 
-    fn limit(&self, request: &Request) -> Duration {
-        limit(request.ttl, self.connecting.command_timeout)
+    /// How long a command may wait for the connection; `None` without a limit.
+    fn limit(&self, command: &Command<'_>) -> Option<Duration> {
+        let command_timeout = self.connecting.command_timeout;
+        Some(match command {
+            Command::Request(request, _) => limit(request.ttl, command_timeout),
+            Command::AcquireAll(requests) | Command::RenewAll(requests) => {
+                let limits = requests.iter().map(|request| limit(request.ttl, command_timeout));
+                limits.min().unwrap_or(command_timeout)
+            }
+            Command::Lock(..) | Command::List(..) => command_timeout,
+            // A little longer than a command, so that it can say why there is no connection.
+            Command::Diagnose => command_timeout * 3,
+            // No caller waits for the answer.
+            Command::Introduce(..) => return None,
+        })
     }
 
-    fn ask<T: Send + 'static>(
-        &self,
-        request: &Request,
-        command: impl FnOnce(&dyn Store, &Request) -> StoreFuture<T> + Send + 'static,
-    ) -> StoreFuture<T> {
-        let (limit, request) = (self.limit(request), request.clone());
-        self.connecting.send(Some(limit), move |store| command(store, &request))
-    }
-
-    fn look<T: Send + 'static>(
-        &self,
-        command: impl FnOnce(&dyn Store) -> StoreFuture<T> + Send + 'static,
-    ) -> StoreFuture<T> {
-        self.connecting.send(Some(self.connecting.command_timeout), command)
+    fn is_quorum(&self) -> bool {
+        self.connecting.longest_ttl.is_some()
     }
 }
 
@@ -92,111 +89,36 @@ impl fmt::Debug for LazyStore {
 }
 
 impl Store for LazyStore {
-    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
-        self.ask(request, move |store, request| store.acquire(request, waiting))
-    }
-
-    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
+    fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
         if let Some(store) = self.connecting.store.get() {
-            return store.acquire_all(requests);
+            return store.send(command);
         }
-        let first = requests.first().filter(|_| self.has_queue())?;
-        let (limit, requests) = (self.limit(first), requests.to_vec());
-        Some(self.connecting.send(Some(limit), move |store| {
-            // The caller then asks for one after the other.
-            store.acquire_all(&requests).unwrap_or_else(|| at_once(Ok(Err(None))))
-        }))
-    }
-
-    fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        self.ask(request, |store, request| store.renew(request))
-    }
-
-    fn renew_all(&self, requests: &[Request]) -> Renewals {
-        if let Some(store) = self.connecting.store.get() {
-            return store.renew_all(requests);
+        let (limit, command) = (self.limit(&command), command.into_owned());
+        let is_diagnosis = matches!(command, Command::Diagnose);
+        let answer = self.connecting.send(limit, move |store| store.send(command));
+        if !is_diagnosis {
+            return answer;
         }
-        let renewals: Vec<_> = requests.iter().map(|it| self.renew(it)).collect();
-        Box::pin(join_all(renewals))
-    }
-
-    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
-        self.ask(request, move |store, request| store.keep_offer(request, until))
-    }
-
-    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption> {
-        self.ask(request, move |store, request| store.adopt(from, request))
-    }
-
-    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        self.ask(request, move |store, request| store.release(request, keep))
-    }
-
-    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
-        self.ask(request, |store, request| store.release_and_forget(request))
-    }
-
-    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
-        // Without a connection there is no lease to complete.
-        self.connecting.store.get()?.complete(request, success)
-    }
-
-    fn can_linger(&self, request: &Request) -> bool {
-        self.connecting.store.get().is_some_and(|store| store.can_linger(request))
-    }
-
-    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
-        // Without a connection there is no lease to keep.
-        self.connecting.store.get()?.linger(request, usage)
-    }
-
-    fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        self.ask(request, |store, request| store.cancel(request))
-    }
-
-    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
-        let key = key.clone();
-        self.look(move |store| store.inspect(&key))
-    }
-
-    fn list(&self, names: &NamePattern, from: ListCursor) -> Option<StoreFuture<ListPage>> {
-        if self.connecting.longest_ttl.is_some() {
-            return None;
-        }
-        let names = names.clone();
-        Some(self.look(move |store| {
-            let nothing = || at_once(Ok(ListPage::default()));
-            store.list(&names, from).unwrap_or_else(nothing)
-        }))
-    }
-
-    /// Waits a little longer than a command does, so that it can say why there is no connection.
-    fn diagnose(&self) -> StoreFuture<Diagnosis> {
-        let (limit, server) = (self.connecting.command_timeout * 3, self.connecting.server.clone());
-        let looked = self.connecting.send(Some(limit), |store| store.diagnose());
+        let server = self.connecting.server.clone();
         Box::pin(async move {
-            Ok(looked.await.unwrap_or_else(|error| diagnosis::unreachable(&server, &error)))
+            let unreachable = |error| Answer::Diagnosis(diagnosis::unreachable(&server, &error));
+            Ok(answer.await.unwrap_or_else(unreachable))
         })
     }
 
-    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {
-        let (key, owner) = (key.clone(), owner.clone());
-        self.look(move |store| store.is_held_by(&key, &owner))
-    }
-
-    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
-        let key = key.clone();
-        self.look(move |store| store.force_release(&key))
-    }
-
-    fn was_forced(&self, request: &Request) -> StoreFuture<bool> {
-        self.ask(request, |store, request| store.was_forced(request))
-    }
-
-    /// Waits without a limit: no caller waits for the answer.
-    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
-        let client = client.clone();
-        self.connecting.send(None, move |store| store.introduce(&client, lasts))
+    fn can(&self, command: &Command<'_>) -> bool {
+        if let Some(store) = self.connecting.store.get() {
+            return store.can(command);
+        }
+        command.fits_kind()
+            && match command {
+                // Without a connection there is no lease.
+                Command::Request(_, RequestCommand::Complete(_) | RequestCommand::Linger(_)) => {
+                    false
+                }
+                Command::AcquireAll(_) | Command::List(..) => !self.is_quorum(),
+                _ => true,
+            }
     }
 
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
@@ -212,7 +134,8 @@ impl Store for LazyStore {
             return store.subscribe(request);
         }
         let connecting = self.connecting.clone();
-        let (limit, request) = (self.limit(request), request.clone());
+        let limit = limit(request.ttl, connecting.command_timeout);
+        let request = request.clone();
         // Only once it is polled: a free lock needs no subscription.
         Some(Box::pin(async move {
             let none = || at_once(Ok(Box::new(()) as Subscription));
@@ -222,7 +145,7 @@ impl Store for LazyStore {
     }
 
     fn has_queue(&self) -> bool {
-        self.connecting.longest_ttl.is_none()
+        !self.is_quorum()
     }
 
     fn longest_ttl(&self) -> Duration {

@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::answer::{PendingAnswer, numbers, unreadable};
-use super::command::{Command, pack};
 use super::connector::Connector;
+use super::encoded::{Encoded, pack};
 use super::errors;
 use super::errors::LinkOutcome;
 use super::link::Link;
@@ -29,7 +29,7 @@ const MAX_CONNECTIONS: u32 = 16;
 
 /// A command whose answer may count only once replicas have confirmed it.
 pub(super) struct ReplicatedCommand {
-    pub(super) command: Command,
+    pub(super) command: Encoded,
     pub(super) then: Unconfirmed,
     /// True if an answer counts only then.
     pub(super) counts: fn(&[u64]) -> bool,
@@ -39,7 +39,7 @@ pub(super) struct ReplicatedCommand {
 /// What happens to a command that too few replicas confirm.
 pub(super) enum Unconfirmed {
     /// These commands take it back, so that it has granted nothing.
-    TakeBack(Vec<Command>),
+    TakeBack(Vec<Encoded>),
     /// It has run, and may be sent again.
     Keep,
 }
@@ -153,7 +153,7 @@ impl Replicated {
     async fn call(
         &self,
         link: &mut Link,
-        command: &Command,
+        command: &Encoded,
         limit: Duration,
     ) -> Result<Value, StoreError> {
         let mut with_body = false;

@@ -8,8 +8,8 @@ use tokio::runtime::Handle;
 use super::answer::PendingAnswer;
 use super::batch::Queued;
 use super::batcher::Batcher;
-use super::command::{Command, lock_hash};
 use super::connection::Connection;
+use super::encoded::{Encoded, lock_hash};
 use super::transport::Transport;
 use crate::core::key::LockKey;
 use crate::store::{Listener, StoreFuture};
@@ -39,7 +39,7 @@ impl SingleServer {
 }
 
 impl Transport for SingleServer {
-    fn send(&self, command: Command, limit: Duration) -> PendingAnswer {
+    fn send(&self, command: Encoded, limit: Duration) -> PendingAnswer {
         let batcher = &self.batchers[self.batcher(command.lock)];
         let (queued, answer) = Queued::new(command, limit);
         batcher.push([queued]);
@@ -57,7 +57,7 @@ impl Transport for SingleServer {
 
     fn send_renewals(
         &self,
-        renewals: &mut dyn Iterator<Item = (Command, Duration)>,
+        renewals: &mut dyn Iterator<Item = (Encoded, Duration)>,
     ) -> Vec<PendingAnswer> {
         let queued = renewals.map(|(command, limit)| Queued::new(command, limit));
         let (queued, answers): (Vec<_>, Vec<_>) = queued.unzip();

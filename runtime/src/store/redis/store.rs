@@ -7,20 +7,19 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use super::answer::{PendingAnswer, decode_numbers};
-use super::command::Command;
 use super::encode::Encoder;
+use super::encoded::Encoded;
 use super::limits::limit;
 use super::replicated::{Replicated, ReplicatedCommand, Unconfirmed};
 use super::settings::Settings;
 use super::transport::Transport;
 use super::{decode, diagnosis, errors, inspect, listing};
-use crate::core::error::LossReason;
+use crate::core::error::Outcome;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
-    ListCursor, ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, Stamp, Store,
-    StoreFuture, Subscription, Success, Usage, Waiting,
+    Answer, AnswerOf, ClientId, ClientInfo, Command, Forced, ListCursor, ListPage, Listener,
+    LockCommand, Request, RequestCommand, Store, StoreError, StoreFuture, Subscription, at_once,
 };
 use crate::system;
 
@@ -28,7 +27,7 @@ use crate::system;
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     transport: Arc<dyn Transport>,
-    pub(super) encoder: Encoder,
+    encoder: Encoder,
     /// The most time that a command may take.
     command_timeout: Duration,
     /// Carries grants and completions if replicas must confirm them.
@@ -50,42 +49,21 @@ impl RedisStore {
         limit(request.ttl, self.command_timeout)
     }
 
-    /// Sends a request's command and decodes its answer, which is `foreign` if a key of the
-    /// lock holds a value of another type.
-    pub(super) fn ask<T: Send + 'static>(
-        &self,
-        command: Command,
-        request: &Request,
-        foreign: T,
-        read: fn(&[u64]) -> Option<T>,
-    ) -> StoreFuture<T> {
-        let answer = self.transport.send(command, self.limit(request));
-        Box::pin(async move { decode_numbers(answer.await, foreign, read) })
-    }
-
-    /// The same for a command that may grant the requests. If replicas must confirm a grant, it
-    /// counts only then.
-    fn ask_for_grant<T: Send + 'static>(
-        &self,
-        command: Command,
-        requests: &[Request],
-        is_grant: fn(&[u64]) -> bool,
-        foreign: T,
-        read: impl FnOnce(&[u64]) -> Option<T> + Send + 'static,
-    ) -> StoreFuture<T> {
+    /// Sends a command that may grant the requests. If replicas must confirm a grant, it counts only
+    /// then.
+    fn send_for_grant(&self, command: Encoded, requests: &[Request]) -> PendingAnswer {
         let limits = requests.iter().map(|request| self.limit(request));
         let limit = limits.min().unwrap_or(self.command_timeout);
-        let answer = self.send_confirmed(command, limit, is_grant, || {
-            let cancels = requests.iter().map(|it| self.encoder.cancel(it));
-            Unconfirmed::TakeBack(cancels.collect())
-        });
-        Box::pin(async move { decode_numbers(answer.await, foreign, read) })
+        self.send_confirmed(command, limit, decode::is_grant, || {
+            let cancel = |it| self.encoder.for_request(it, RequestCommand::Cancel);
+            Unconfirmed::TakeBack(requests.iter().map(cancel).collect())
+        })
     }
 
     /// Sends a command that replicas may have to confirm if its answer is to count.
     fn send_confirmed(
         &self,
-        command: Command,
+        command: Encoded,
         limit: Duration,
         counts: fn(&[u64]) -> bool,
         unconfirmed: impl FnOnce() -> Unconfirmed,
@@ -97,134 +75,136 @@ impl RedisStore {
     }
 }
 
-impl Store for RedisStore {
-    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
-        let command = self.encoder.acquire(request, waiting);
-        let requests = std::slice::from_ref(request);
-        self.ask_for_grant(command, requests, decode::is_grant, Attempt::WrongKind, decode::attempt)
+impl RedisStore {
+    fn for_request(&self, request: &Request, command: RequestCommand) -> StoreFuture<Answer> {
+        let encoded = self.encoder.for_request(request, command);
+        let answer = match command {
+            RequestCommand::Acquire(_) => {
+                self.send_for_grant(encoded, std::slice::from_ref(request))
+            }
+            RequestCommand::Complete(_) => {
+                let has_ended = |answer: &[u64]| matches!(*answer, [1, ..]);
+                self.send_confirmed(encoded, self.limit(request), has_ended, || Unconfirmed::Keep)
+            }
+            _ => self.transport.send(encoded, self.limit(request)),
+        };
+        Box::pin(async move { decode::of_request(answer.await, command) })
     }
 
-    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
-        let (first, count) = (requests.first()?, requests.len());
-        let can_share = |it: &Request| self.transport.can_share_command(&first.key, &it.key);
-        let can_all = |it: &Request| it.kind.can_join_others() && can_share(it);
-        if !requests.iter().all(can_all) {
-            return None;
-        }
-        let command = self.encoder.acquire_all(requests, first.ttl);
+    fn send_for_all(&self, requests: &[Request]) -> StoreFuture<Answer> {
         // A request for the one lock finds a value of another type, and names it.
         let foreign = Err(None);
-        let read = move |answer: &[u64]| decode::all(answer, count);
-        Some(self.ask_for_grant(command, requests, decode::is_grant, foreign, read))
+        let Some(first) = requests.first().filter(|_| self.can_share_command(requests)) else {
+            return at_once(Ok(Answer::All(foreign)));
+        };
+        let command = self.encoder.acquire_all(requests, first.ttl);
+        let (answer, count) = (self.send_for_grant(command, requests), requests.len());
+        Box::pin(async move {
+            let read = |answer: &[u64]| decode::all(answer, count);
+            decode_numbers(answer.await, foreign, read).map(Answer::All)
+        })
     }
 
-    fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        let foreign = Renewal::NotHeld(LossReason::Taken);
-        self.ask(self.encoder.renew(request), request, foreign, decode::renewal)
+    fn can_share_command(&self, requests: &[Request]) -> bool {
+        let Some(first) = requests.first() else { return false };
+        requests.iter().all(|it| self.transport.can_share_command(&first.key, &it.key))
     }
 
-    fn renew_all(&self, requests: &[Request]) -> Renewals {
-        let renew = |request| (self.encoder.renew(request), self.limit(request));
+    fn send_renewals(&self, requests: &[Request]) -> StoreFuture<Answer> {
+        let command = RequestCommand::Renew;
+        let renew = |request| (self.encoder.for_request(request, command), self.limit(request));
         let answers = self.transport.send_renewals(&mut requests.iter().map(renew));
-        let foreign = Renewal::NotHeld(LossReason::Taken);
         Box::pin(async move {
             let answers = join_all(answers).await.into_iter();
-            answers.map(|answer| decode_numbers(answer, foreign, decode::renewal)).collect()
+            let decode = |answer| decode::of_request(answer, command).map(AnswerOf::of);
+            Ok(Answer::Renewals(answers.map(decode).collect()))
         })
     }
 
-    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
-        let command = self.encoder.keep_offer(request, until);
-        self.ask(command, request, (), |answer| decode::flag(answer).map(|_| ()))
-    }
-
-    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption> {
-        let foreign = Adoption::NotHeld(LossReason::Taken);
-        self.ask(self.encoder.adopt(from, request), request, foreign, decode::adoption)
-    }
-
-    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        let foreign = Ended::NotHeld(LossReason::Taken);
-        self.ask(self.encoder.release(request, keep), request, foreign, decode::ended)
-    }
-
-    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
-        let Some(command) = self.encoder.release_and_forget(request) else {
-            return self.release(request, Duration::ZERO);
-        };
-        self.ask(command, request, Ended::NotHeld(LossReason::Taken), decode::ended)
-    }
-
-    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
-        let foreign = Ended::NotHeld(LossReason::Taken);
-        let command = self.encoder.complete(request, success)?;
-        let has_ended = |answer: &[u64]| matches!(*answer, [1, ..]);
-        let keep = || Unconfirmed::Keep;
-        let answer = self.send_confirmed(command, self.limit(request), has_ended, keep);
-        Some(Box::pin(async move { decode_numbers(answer.await, foreign, decode::ended) }))
-    }
-
-    fn can_linger(&self, request: &Request) -> bool {
-        request.may_linger() && self.transport.can_recall()
-    }
-
-    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
-        if !self.can_linger(request) {
-            return None;
+    fn about_lock(&self, key: &LockKey, command: LockCommand) -> StoreFuture<Answer> {
+        let (transport, limit) = (self.transport.clone(), self.command_timeout);
+        match command {
+            LockCommand::Inspect => {
+                let (encoder, key) = (self.encoder.clone(), key.clone());
+                Box::pin(async move {
+                    inspect::inspect(&*transport, &encoder, limit, &key).await.map(Answer::Info)
+                })
+            }
+            LockCommand::IsHeldBy(owner) => {
+                let command = self.encoder.is_held_by(key, &owner);
+                Box::pin(async move {
+                    inspect::is_held(&*transport, limit, &command).await.map(Answer::Flag)
+                })
+            }
+            LockCommand::ForceRelease => {
+                let answer = transport.send(self.encoder.force_release(key), limit);
+                Box::pin(async move {
+                    let answer = decode_numbers(answer.await, Forced::Foreign, decode::forced);
+                    answer.map(Answer::Forced)
+                })
+            }
         }
-        let foreign = Lingering::Ended(Ended::NotHeld(LossReason::Taken));
-        Some(self.ask(self.encoder.linger(request, usage), request, foreign, decode::lingering))
     }
 
-    fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        self.ask(self.encoder.cancel(request), request, false, decode::flag)
-    }
-
-    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
-        let (store, key) = (self.clone(), key.clone());
+    fn send_list(&self, names: NamePattern, from: ListCursor) -> StoreFuture<Answer> {
+        let servers = self.transport.servers();
+        let command = self.encoder.list(&names, from.at);
+        let answer = self.transport.send_to(from.server, command, self.command_timeout);
         Box::pin(async move {
-            inspect::inspect(&*store.transport, &store.encoder, store.command_timeout, &key).await
+            // There are fewer servers than before.
+            let Some(answer) = answer else { return Ok(Answer::Page(ListPage::default())) };
+            listing::page(&answer.await?, &names, from, servers).map(Answer::Page)
         })
     }
 
-    fn list(&self, names: &NamePattern, from: ListCursor) -> Option<StoreFuture<ListPage>> {
-        let servers = self.transport.servers();
-        let command = self.encoder.list(names, from.at);
-        let answer = self.transport.send_to(from.server, command, self.command_timeout);
-        let names = names.clone();
-        Some(Box::pin(async move {
-            // There are fewer servers than before.
-            let Some(answer) = answer else { return Ok(ListPage::default()) };
-            listing::page(&answer.await?, &names, from, servers)
-        }))
-    }
-
-    fn diagnose(&self) -> StoreFuture<Diagnosis> {
+    fn send_questions(&self) -> StoreFuture<Answer> {
         let looking = diagnosis::run(self.transport.connections(), self.encoder.clone());
         let looking = self.transport.runtime().spawn(looking.boxed());
-        Box::pin(async move { looking.await.unwrap_or_else(|_| Err(errors::shutdown())) })
+        Box::pin(async move {
+            looking.await.unwrap_or_else(|_| Err(errors::shutdown())).map(Answer::Diagnosis)
+        })
     }
 
-    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {
-        let (transport, limit) = (self.transport.clone(), self.command_timeout);
-        let command = self.encoder.is_held_by(key, owner);
-        Box::pin(async move { inspect::is_held(&*transport, limit, &command).await })
-    }
-
-    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
-        let command = self.encoder.force_release(key);
-        let answer = self.transport.send(command, self.command_timeout);
-        Box::pin(async move { decode_numbers(answer.await, Forced::Foreign, decode::forced) })
-    }
-
-    fn was_forced(&self, request: &Request) -> StoreFuture<bool> {
-        self.ask(self.encoder.was_forced(request), request, false, decode::flag)
-    }
-
-    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
+    fn send_introduction(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<Answer> {
         let command = self.encoder.introduce(client, lasts);
         let answer = self.transport.send(command, self.command_timeout);
-        Box::pin(async move { answer.await.map(|_| ()) })
+        Box::pin(async move { answer.await.map(|_| Answer::Done(())) })
+    }
+}
+
+/// Refuses a command that a store can't do.
+fn refuse(command: &Command<'_>) -> StoreFuture<Answer> {
+    if let Command::AcquireAll(_) = command {
+        return at_once(Ok(Answer::All(Err(None))));
+    }
+    let (outcome, source) = (Outcome::NotRun, format!("the store can't `{}`", command.name()));
+    let (is_passing, is_shut_down, source) = (false, false, source.into());
+    at_once(Err(StoreError { outcome, is_passing, is_shut_down, source }))
+}
+
+impl Store for RedisStore {
+    fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
+        if !command.fits_kind() {
+            return refuse(&command);
+        }
+        match command {
+            Command::Request(request, command) => self.for_request(&request, command),
+            Command::AcquireAll(requests) => self.send_for_all(&requests),
+            Command::RenewAll(requests) => self.send_renewals(&requests),
+            Command::Lock(key, command) => self.about_lock(&key, command),
+            Command::List(names, from) => self.send_list(names.into_owned(), from),
+            Command::Diagnose => self.send_questions(),
+            Command::Introduce(client, lasts) => self.send_introduction(&client, lasts),
+        }
+    }
+
+    fn can(&self, command: &Command<'_>) -> bool {
+        command.fits_kind()
+            && match command {
+                Command::Request(_, RequestCommand::Linger(_)) => self.transport.can_recall(),
+                Command::AcquireAll(requests) => self.can_share_command(requests),
+                _ => true,
+            }
     }
 
     fn listen(&self, _: ClientId, listener: Weak<dyn Listener>) {
@@ -237,6 +217,14 @@ impl Store for RedisStore {
 
     fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
         self.transport.subscribe(self.encoder.channel(&request.key))
+    }
+
+    fn has_queue(&self) -> bool {
+        true
+    }
+
+    fn longest_ttl(&self) -> Duration {
+        Duration::MAX
     }
 
     fn answers_within(&self, ttl: Duration) -> Option<Duration> {

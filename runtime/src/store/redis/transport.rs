@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::answer::PendingAnswer;
-use super::command::Command;
 use super::connection::Connection;
+use super::encoded::Encoded;
 use crate::core::key::LockKey;
 use crate::store::{Listener, StoreFuture, Subscription};
 
@@ -17,7 +17,7 @@ use crate::store::{Listener, StoreFuture, Subscription};
 pub(super) trait Transport: fmt::Debug + Send + Sync {
     /// Sends a command that may take `limit`. It is sent by this call, not by the first poll of
     /// the answer.
-    fn send(&self, command: Command, limit: Duration) -> PendingAnswer;
+    fn send(&self, command: Encoded, limit: Duration) -> PendingAnswer;
 
     /// How many servers keep locks, as far as the client knows.
     fn servers(&self) -> usize {
@@ -26,7 +26,7 @@ pub(super) trait Transport: fmt::Debug + Send + Sync {
 
     /// Sends a command without keys to one of them, by its number. `None` if there is none of
     /// this number.
-    fn send_to(&self, server: usize, command: Command, limit: Duration) -> Option<PendingAnswer> {
+    fn send_to(&self, server: usize, command: Encoded, limit: Duration) -> Option<PendingAnswer> {
         (server == 0).then(|| self.send(command, limit))
     }
 
@@ -40,7 +40,7 @@ pub(super) trait Transport: fmt::Debug + Send + Sync {
     /// Sends renewals that are due at the same time, each with its limit.
     fn send_renewals(
         &self,
-        renewals: &mut dyn Iterator<Item = (Command, Duration)>,
+        renewals: &mut dyn Iterator<Item = (Encoded, Duration)>,
     ) -> Vec<PendingAnswer>;
 
     /// Returns true if one command can take both locks, and another of either lock can't

@@ -10,12 +10,9 @@ use super::context::Context;
 use super::counters::{Counters, Tokens};
 use super::state::LockState;
 use super::time::Time;
-use crate::store::{
-    Adoption, Attempt, ClientId, Detached, Ended, Forced, Hint, Lingering, Owner, Renewal,
-    Repaired, Request, Stamp, Success, Usage, Waiting,
-};
+use crate::store::{Answer, ClientId, Forced, Hint, Owner, Request, RequestCommand};
 
-/// One lock, at the time of a command. Each method runs the rule of its name.
+/// One lock, at the time of a command. Its methods run the rules.
 #[derive(Debug)]
 pub struct Shadow {
     lock: LockState,
@@ -86,9 +83,9 @@ impl Shadow {
         answer
     }
 
-    /// See [`Store::acquire`](crate::store::Store::acquire).
-    pub fn acquire(&mut self, request: &Request, waiting: Option<Waiting>) -> Attempt {
-        self.with(|lock, context| super::acquire(lock, request, waiting, context))
+    /// Runs a command for a request.
+    pub fn run(&mut self, request: &Request, command: RequestCommand) -> Answer {
+        self.with(|lock, context| super::run(lock, request, command, context))
     }
 
     /// Returns true if [`take`](Self::take) would grant it.
@@ -102,68 +99,12 @@ impl Shadow {
         self.with(|lock, context| super::take(lock, request, context))
     }
 
-    /// See [`QuorumMember::vote`](crate::store::QuorumMember::vote).
-    pub fn vote(&mut self, request: &Request, again: Duration) -> Attempt {
-        self.with(|lock, context| super::vote(lock, request, again, context))
-    }
-
-    /// See [`QuorumMember::repair`](crate::store::QuorumMember::repair).
-    pub fn repair(&mut self, request: &Request, token: u64, lasts: Duration) -> Repaired {
-        self.with(|lock, context| super::repair(lock, request, token, lasts, context))
-    }
-
-    /// See [`Store::renew`](crate::store::Store::renew).
-    pub fn renew(&mut self, request: &Request) -> Renewal {
-        super::renew(&mut self.lock, request, self.now)
-    }
-
-    /// See [`Store::keep_offer`](crate::store::Store::keep_offer).
-    pub fn keep_offer(&mut self, request: &Request, until: Stamp) {
-        super::keep_offer(&mut self.lock, request, until, self.now);
-    }
-
-    /// See [`Store::adopt`](crate::store::Store::adopt).
-    pub fn adopt(&mut self, from: Detached, request: &Request) -> Adoption {
-        self.with(|lock, context| super::adopt(lock, from, request, context))
-    }
-
-    /// See [`Store::release`](crate::store::Store::release).
-    pub fn release(&mut self, request: &Request, keep: Duration) -> Ended {
-        self.with(|lock, context| super::release(lock, request, keep, context))
-    }
-
-    /// See [`Store::release_and_forget`](crate::store::Store::release_and_forget).
-    pub fn release_and_forget(&mut self, request: &Request) -> Ended {
-        self.with(|lock, context| super::release_and_forget(lock, request, context))
-    }
-
-    /// See [`Store::complete`](crate::store::Store::complete).
-    pub fn complete(&mut self, request: &Request, success: Success) -> Ended {
-        self.with(|lock, context| super::complete(lock, request, success, context))
-    }
-
-    /// See [`Store::linger`](crate::store::Store::linger).
-    pub fn linger(&mut self, request: &Request, usage: Usage) -> Lingering {
-        self.with(|lock, context| super::linger(lock, request, usage, context))
-    }
-
-    /// See [`Store::cancel`](crate::store::Store::cancel).
-    pub fn cancel(&mut self, request: &Request) -> bool {
-        self.with(|lock, context| super::cancel(lock, request, context))
-    }
-
-    /// See [`Store::force_release`](crate::store::Store::force_release).
+    /// See [`LockCommand::ForceRelease`](crate::store::LockCommand::ForceRelease).
     pub fn force_release(&mut self) -> Forced {
         self.with(super::force_release)
     }
 
-    /// See [`Store::was_forced`](crate::store::Store::was_forced).
-    #[must_use]
-    pub fn was_forced(&self, request: &Request) -> bool {
-        super::was_forced(&self.lock, request)
-    }
-
-    /// See [`Store::is_held_by`](crate::store::Store::is_held_by).
+    /// See [`LockCommand::IsHeldBy`](crate::store::LockCommand::IsHeldBy).
     pub fn is_held_by(&mut self, owner: &Owner) -> bool {
         super::is_held_by(&mut self.lock, owner, self.now)
     }

@@ -140,8 +140,9 @@ fn a_repaired_token_must_be_within_reach_of_the_clock() {
     let mut bench = Bench::new(Tokens::Clock);
     let lease = bench.stranger(Kind::Mutex);
     let clock = bench.now.micros();
-    let mut repair =
-        |token, lasts| bench.run(|lock, context| repair(lock, &lease, token, lasts, context)).0;
+    let mut repair = |token, lasts| {
+        bench.run(|lock, context| quorum_member::repair(lock, &lease, token, lasts, context)).0
+    };
     assert_eq!(repair(clock, Duration::ZERO), Repaired::NotHeld);
     let far = clock + 200_000;
     assert!(matches!(repair(far, TTL), Repaired::Behind(by) if by.as_millis() == 101));

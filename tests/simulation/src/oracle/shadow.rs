@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold::store::rules::shadow::{Picture, Recorded, Shadow, Standing};
-use leasehold::store::{Detached, Owner, Request, Success, TickTimes, Usage};
+use leasehold::store::{Detached, Owner, RequestCommand, Success, TickTimes, Usage};
 use sha1_smol::Sha1;
 
 use super::call::{self, Call, Rule, Verb};
@@ -261,49 +261,36 @@ impl Run<'_> {
             _ => {}
         }
         let request = decode::request(call, ask)?;
-        self.on(nth, |shadow| {
-            Some(match verb {
-                Verb::Acquire | Verb::AcquireOnce => {
-                    let waiting = decode::waiting(call, ask);
-                    answers::attempt(shadow.acquire(&request, waiting), waiting)
-                }
-                Verb::Vote => answers::attempt(shadow.vote(&request, millis(1)?), None),
-                Verb::Renew => answers::renewal(shadow.renew(&request)),
-                Verb::KeepOffer => {
-                    shadow.keep_offer(&request, ask.number(0)? * 1000);
-                    Vec::new()
-                }
-                Verb::Adopt => answers::adoption(shadow.adopt(from(ask, rule)?, &request)),
-                Verb::Release if rule == Rule::Mutex => {
-                    answers::ended(release(shadow, &request, ask.name.get(ID..)?)?, false)
-                }
-                Verb::Release => answers::ended(
-                    shadow.release(&request, Duration::ZERO),
-                    rule == Rule::Reentrant,
-                ),
-                Verb::Complete => {
-                    let tick = ask.number(1).filter(|began| *began > 0);
-                    let granted = ask.number(2)?;
-                    let tick = tick.map(|began| TickTimes { began, last: None, granted });
-                    let token = ask.number(4).filter(|token| *token > 0);
-                    answers::ended(shadow.complete(&request, Success { tick, token }), false)
-                }
-                Verb::Cancel => vec![i64::from(shadow.cancel(&request))],
-                Verb::Linger => {
-                    let usage = match ask.number(1)? {
-                        0 => Usage::Ended,
-                        1 => Usage::InUse,
-                        code => Usage::Recalled { in_use: code == 3 },
-                    };
-                    answers::lingering(shadow.linger(&request, usage))
-                }
-                Verb::Repair => {
-                    answers::repaired(shadow.repair(&request, ask.number(0)?, millis(1)?))
-                }
-                Verb::Looks => vec![i64::from(shadow.was_forced(&request))],
-                Verb::AcquireAll | Verb::ForceRelease | Verb::Other => return None,
-            })
-        })?
+        let asks = matches!(verb, Verb::Acquire | Verb::AcquireOnce);
+        let waiting = if asks { decode::waiting(call, ask) } else { None };
+        let command = match verb {
+            Verb::Acquire | Verb::AcquireOnce => RequestCommand::Acquire(waiting),
+            Verb::Vote => RequestCommand::Vote(millis(1)?),
+            Verb::Renew => RequestCommand::Renew,
+            Verb::KeepOffer => RequestCommand::KeepOffer(ask.number(0)? * 1000),
+            Verb::Adopt => RequestCommand::Adopt(from(ask, rule)?),
+            Verb::Release if rule == Rule::Mutex => release(ask.name.get(ID..)?)?,
+            Verb::Release => RequestCommand::Release(Duration::ZERO),
+            Verb::Complete => {
+                let tick = ask.number(1).filter(|began| *began > 0);
+                let granted = ask.number(2)?;
+                let tick = tick.map(|began| TickTimes { began, last: None, granted });
+                let token = ask.number(4).filter(|token| *token > 0);
+                RequestCommand::Complete(Success { tick, token })
+            }
+            Verb::Cancel => RequestCommand::Cancel,
+            Verb::Linger => RequestCommand::Linger(match ask.number(1)? {
+                0 => Usage::Ended,
+                1 => Usage::InUse,
+                code => Usage::Recalled { in_use: code == 3 },
+            }),
+            Verb::Repair => RequestCommand::Repair { token: ask.number(0)?, lasts: millis(1)? },
+            Verb::Looks => RequestCommand::WasForced,
+            Verb::AcquireAll | Verb::ForceRelease | Verb::Other => return None,
+        };
+        let says_left = verb == Verb::Release && rule == Rule::Reentrant;
+        let answer = self.on(nth, |shadow| shadow.run(&request, command))?;
+        answers::of(&answer, waiting, says_left)
     }
 }
 
@@ -317,14 +304,10 @@ fn from(ask: &call::Request<'_>, rule: Rule) -> Option<Detached> {
 }
 
 /// What stays of the record stands behind the id.
-fn release(
-    shadow: &mut Shadow,
-    request: &Request,
-    stays: &[u8],
-) -> Option<leasehold::store::Ended> {
+fn release(stays: &[u8]) -> Option<RequestCommand> {
     if stays.is_empty() {
-        return Some(shadow.release_and_forget(request));
+        return Some(RequestCommand::ReleaseAndForget);
     }
     let keep = super::format::number(stays.strip_prefix(b":")?)?;
-    Some(shadow.release(request, Duration::from_millis(keep)))
+    Some(RequestCommand::Release(Duration::from_millis(keep)))
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use leasehold::LockKey;
-use leasehold::store::{Attempt, ClientId, Kind, Owner, Request, RequestId, Store};
+use leasehold::store::{Ask, Attempt, ClientId, Kind, Owner, Request, RequestId};
 use leasehold_simulation::traffic::{Unusual, connect, judged, on_a_bench};
 
 fn seeds() -> u64 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::LossReason;
 use leasehold::store::memory::MemoryStore;
-use leasehold::store::{Kind, QuorumMember, Renewal, Repaired, Request, Store};
+use leasehold::store::{Ask, Kind, Renewal, Repaired, Request};
 use leasehold_tests::members::{Fault, Members};
 use tokio::time::{Instant, advance, sleep};
 

@@ -11,9 +11,9 @@ use super::slots;
 use super::slots::Range;
 use crate::store::StoreError;
 use crate::store::redis::answer::PendingAnswer;
-use crate::store::redis::command::Command;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connector::Connector;
+use crate::store::redis::encoded::Encoded;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::errors;
 use crate::store::redis::errors::LinkOutcome;
@@ -93,7 +93,7 @@ impl Node {
     }
 
     /// Sends a command. It goes on if the answer is dropped.
-    pub(super) fn send(&self, command: Command, limit: Duration) -> PendingAnswer {
+    pub(super) fn send(&self, command: Encoded, limit: Duration) -> PendingAnswer {
         self.server.send(command, limit)
     }
 

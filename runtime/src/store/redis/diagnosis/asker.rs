@@ -6,8 +6,8 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use tokio::time::timeout;
 
-use super::super::command::{Command, pack};
 use super::super::connection::Connection;
+use super::super::encoded::{Encoded, pack};
 use super::super::errors;
 use super::super::errors::LinkOutcome;
 use super::super::link::Link;
@@ -66,7 +66,7 @@ impl Asker {
     }
 
     /// Calls a script, in the form that the server takes.
-    pub(super) async fn call(&self, command: &Command) -> Reply<Value> {
+    pub(super) async fn call(&self, command: &Encoded) -> Reply<Value> {
         let form = self.link.state.form();
         let reply = self.ask(&pack(&[command], form, true)).await;
         if form == Form::Flagged && reply.refusal().is_some_and(Refusal::is_of_flags) {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use leasehold::LossReason;
 use leasehold::store::{
-    Adoption, Attempt, Ended, Forced, Hint, Lingering, Renewal, Repaired, TickTimes, Waiting,
+    Adoption, Answer, Attempt, Ended, Forced, Hint, Lingering, Renewal, Repaired, TickTimes,
+    Waiting,
 };
 
 /// The time until a whole millisecond of the server's clock. The scripts count from the beginning of
@@ -17,7 +18,22 @@ fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-pub(super) fn attempt(attempt: Attempt, waiting: Option<Waiting>) -> Vec<i64> {
+/// The numbers of an answer. With the number of the owner's other holds, if the script says it.
+pub(super) fn of(answer: &Answer, waiting: Option<Waiting>, says_left: bool) -> Option<Vec<i64>> {
+    Some(match *answer {
+        Answer::Attempt(it) => attempt(it, waiting),
+        Answer::Renewal(it) => renewal(it),
+        Answer::Adoption(it) => adoption(it),
+        Answer::Ended(it) => ended(it, says_left),
+        Answer::Lingering(it) => lingering(it),
+        Answer::Repaired(it) => repaired(it),
+        Answer::Flag(it) => vec![i64::from(it)],
+        Answer::Done(()) => Vec::new(),
+        _ => return None,
+    })
+}
+
+fn attempt(attempt: Attempt, waiting: Option<Waiting>) -> Vec<i64> {
     match attempt {
         // The pause of a waiter, and not the time that a lease has left.
         Attempt::Queued { position, until, ask_again }
@@ -52,21 +68,21 @@ fn lost(reason: LossReason) -> i64 {
     if reason == LossReason::Expired { 0 } else { 2 }
 }
 
-pub(super) fn renewal(renewal: Renewal) -> Vec<i64> {
+fn renewal(renewal: Renewal) -> Vec<i64> {
     vec![match renewal {
         Renewal::Renewed => 1,
         Renewal::NotHeld(reason) => lost(reason),
     }]
 }
 
-pub(super) fn adoption(adoption: Adoption) -> Vec<i64> {
+fn adoption(adoption: Adoption) -> Vec<i64> {
     match adoption {
         Adoption::Adopted { token } => vec![1, int(token)],
         Adoption::NotHeld(reason) => vec![lost(reason)],
     }
 }
 
-pub(super) fn lingering(lingering: Lingering) -> Vec<i64> {
+fn lingering(lingering: Lingering) -> Vec<i64> {
     match lingering {
         Lingering::Kept { token } => vec![4, int(token)],
         Lingering::Wanted => vec![5],
@@ -74,8 +90,7 @@ pub(super) fn lingering(lingering: Lingering) -> Vec<i64> {
     }
 }
 
-/// With the number of the owner's other holds, if the script says it.
-pub(super) fn ended(ended: Ended, says_left: bool) -> Vec<i64> {
+fn ended(ended: Ended, says_left: bool) -> Vec<i64> {
     match ended {
         Ended::Released if says_left => vec![1, 0],
         Ended::Released => vec![1],
@@ -93,7 +108,7 @@ pub(super) fn forced(forced: Forced) -> Vec<i64> {
     }
 }
 
-pub(super) fn repaired(repaired: Repaired) -> Vec<i64> {
+fn repaired(repaired: Repaired) -> Vec<i64> {
     match repaired {
         Repaired::Held { token } => vec![1, int(token)],
         Repaired::NotHeld => vec![0],

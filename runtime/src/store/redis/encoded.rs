@@ -11,7 +11,7 @@ use crate::core::key::LockKey;
 
 /// A script with its keys and arguments.
 #[derive(Clone, Debug)]
-pub(super) struct Command {
+pub(super) struct Encoded {
     script: &'static Script,
     /// The keys, then the arguments.
     args: Args,
@@ -24,7 +24,7 @@ pub(super) struct Command {
     pub(super) is_asking: bool,
 }
 
-impl Command {
+impl Encoded {
     pub(super) fn new(script: &'static Script) -> Self {
         Self { script, args: Args::new(), key_count: 0, lock: 0, slot: 0, is_asking: false }
     }
@@ -108,7 +108,7 @@ pub(super) fn lock_hash(key: &LockKey) -> u64 {
 
 /// Packs commands of the same script into one call. With the body, also a server that has
 /// forgotten the script runs it; without, it is called by its hash.
-pub(super) fn pack(commands: &[&Command], form: Form, with_body: bool) -> Cmd {
+pub(super) fn pack(commands: &[&Encoded], form: Form, with_body: bool) -> Cmd {
     let sum = |size: fn(&Args) -> usize| commands.iter().map(|it| size(&it.args)).sum::<usize>();
     let mut cmd = Cmd::with_capacity(3 + sum(Args::len), 64 + sum(Args::size));
     if let Some(first) = commands.first() {
