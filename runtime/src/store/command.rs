@@ -9,6 +9,7 @@ use super::listing::ListCursor;
 use super::once::Success;
 use super::request::{Kind, Owner, Request, Stamp, Waiting};
 use super::usage::Usage;
+use crate::core::error::Step;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 
@@ -130,6 +131,27 @@ impl Command<'_> {
             }
             _ => true,
         }
+    }
+
+    /// The step of a caller that sends it, if one does. A lease that lingers is released by its
+    /// caller, or renewed in the background.
+    pub(super) fn step(&self) -> Option<Step> {
+        Some(match self {
+            Self::AcquireAll(_) | Self::Request(_, RequestCommand::Acquire(_)) => Step::Acquire,
+            Self::RenewAll(_) | Self::Request(_, RequestCommand::Renew) => Step::Renew,
+            Self::Request(_, RequestCommand::Linger(usage)) if usage.is_in_use() => Step::Renew,
+            Self::Request(
+                _,
+                RequestCommand::Release(_)
+                | RequestCommand::ReleaseAndForget
+                | RequestCommand::Linger(_),
+            ) => Step::Release,
+            Self::Request(_, RequestCommand::Adopt(_)) => Step::Adopt,
+            Self::Request(_, RequestCommand::Complete(_)) => Step::Complete,
+            Self::Lock(_, LockCommand::ForceRelease) => Step::ForceRelease,
+            Self::Lock(..) | Self::List(..) | Self::Diagnose => Step::Inspect,
+            Self::Request(..) | Self::Introduce(..) => return None,
+        })
     }
 
     /// Its name, for a log.

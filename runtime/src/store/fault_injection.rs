@@ -188,18 +188,13 @@ impl FaultInjector {
 
     /// Does a command, or what is planned for it. Only a plan for all is for one that
     /// is no step of a caller's.
-    fn answer(
-        &self,
-        name: &'static str,
-        step: Option<Step>,
-        command: Command<'_>,
-    ) -> StoreFuture<Answer> {
+    fn answer(&self, name: &'static str, command: Command<'_>) -> StoreFuture<Answer> {
         let fault = {
             let mut plan = lock(&self.plan);
             if plan.log.len() < LOGGED {
                 plan.log.push(name);
             }
-            plan.take(step)
+            plan.take(command.step())
         };
         let Some(fault) = fault else { return self.inner.send(command) };
         match fault {

@@ -108,9 +108,8 @@ impl Quorum {
             RequestCommand::KeepOffer(_) => at_once(Ok(Answer::Done(()))),
             RequestCommand::WasForced => at_once(Ok(Answer::Flag(false))),
             RequestCommand::Adopt(_) => refuse("adopting a lease"),
-            RequestCommand::Complete(_) => refuse("work that succeeds once"),
-            RequestCommand::Linger(_) => refuse("keeping an idle lease"),
-            RequestCommand::Vote(_) | RequestCommand::Repair { .. } => refuse("another quorum"),
+            // Nobody asks for what `can` denies.
+            _ => refuse("this command"),
         }
     }
 
@@ -151,16 +150,25 @@ impl Store for Quorum {
             Command::AcquireAll(_) => at_once(Ok(Answer::All(Err(None)))),
             Command::Lock(_, LockCommand::ForceRelease) => refuse("taking a lock by force"),
             Command::Lock(..) => refuse("looking at a lock"),
-            Command::List(..) => refuse("a list of locks"),
+            Command::List(..) => refuse("this command"),
         }
     }
 
     fn can(&self, command: &Command<'_>) -> bool {
-        !matches!(
+        matches!(
             command,
-            Command::Request(_, RequestCommand::Complete(_) | RequestCommand::Linger(_))
-                | Command::AcquireAll(_)
-                | Command::List(..)
+            Command::Request(
+                _,
+                RequestCommand::Acquire(_)
+                    | RequestCommand::Renew
+                    | RequestCommand::KeepOffer(_)
+                    | RequestCommand::Release(_)
+                    | RequestCommand::ReleaseAndForget
+                    | RequestCommand::Cancel
+                    | RequestCommand::WasForced
+            ) | Command::RenewAll(_)
+                | Command::Diagnose
+                | Command::Introduce(..)
         )
     }
 

@@ -28,6 +28,7 @@ mod errors;
 mod external_pool;
 mod handshake;
 mod hints;
+mod holder;
 #[cfg(test)]
 mod hostile;
 mod inspect;

@@ -83,7 +83,8 @@ macro_rules! without_queue {
     };
 }
 
-/// The same for a store that hands each command on to another one: the suites that have each command.
+/// The same for a store, or a way to a server, that hands each command on unchanged: the suites that
+/// have each command.
 #[cfg(feature = "servers")]
 macro_rules! forwarding {
     ($backend:ident) => {
@@ -94,7 +95,6 @@ macro_rules! forwarding {
         super::fence::cases!(crate::conformance::case);
         super::force::cases!(crate::conformance::case);
         super::lease_set::cases!(crate::conformance::case);
-        super::linger::cases!(crate::conformance::case);
         super::listing::cases!(crate::conformance::case);
         super::notes::cases!(crate::conformance::case);
         super::offers::cases!(crate::conformance::case);
@@ -141,12 +141,12 @@ mod redis {
 #[cfg(feature = "servers")]
 mod lazy {
     forwarding!(Lazy);
+    super::linger::cases!(crate::conformance::case);
 }
 
 #[cfg(feature = "servers")]
 mod pool {
-    conformance!(Pool);
-    super::listing::cases!(crate::conformance::case);
+    forwarding!(Pool);
 }
 
 #[cfg(feature = "servers")]
@@ -173,8 +173,7 @@ mod quorum_without_its_minority {
 
 #[cfg(feature = "servers")]
 mod resp2 {
-    conformance!(Resp2);
-    super::listing::cases!(crate::conformance::case);
+    forwarding!(Resp2);
     super::linger::cases!(crate::conformance::case);
 }
 

@@ -4,38 +4,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use super::{Ear, FaultInjector, lock};
-use crate::core::error::Step;
 use crate::store::{
-    Answer, ClientId, Command, Listener, LockCommand, Request, RequestCommand, Store, StoreFuture,
-    Subscription, renew_each,
+    Answer, ClientId, Command, Listener, Request, RequestCommand, Store, StoreFuture, Subscription,
+    renew_each,
 };
-
-/// The step of a caller that sends a command, if one does. A lease that lingers is released by its
-/// caller, or renewed in the background.
-fn step(command: &Command<'_>) -> Option<Step> {
-    Some(match command {
-        Command::AcquireAll(_) => Step::Acquire,
-        Command::RenewAll(_) => Step::Renew,
-        Command::Request(_, command) => match command {
-            RequestCommand::Acquire(_) => Step::Acquire,
-            RequestCommand::Renew => Step::Renew,
-            RequestCommand::Adopt(_) => Step::Adopt,
-            RequestCommand::Linger(usage) if usage.is_in_use() => Step::Renew,
-            RequestCommand::Release(_)
-            | RequestCommand::ReleaseAndForget
-            | RequestCommand::Linger(_) => Step::Release,
-            RequestCommand::Complete(_) => Step::Complete,
-            RequestCommand::KeepOffer(_)
-            | RequestCommand::Cancel
-            | RequestCommand::WasForced
-            | RequestCommand::Vote(_)
-            | RequestCommand::Repair { .. } => return None,
-        },
-        Command::Lock(_, LockCommand::ForceRelease) => Step::ForceRelease,
-        Command::Lock(..) | Command::List(..) | Command::Diagnose => Step::Inspect,
-        Command::Introduce(..) => return None,
-    })
-}
 
 impl Store for FaultInjector {
     fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
@@ -45,9 +17,9 @@ impl Store for FaultInjector {
             Command::RenewAll(requests) => renew_each(self, &requests),
             // To a test both are releases.
             Command::Request(_, RequestCommand::ReleaseAndForget) => {
-                self.answer("release", step(&command), command)
+                self.answer("release", command)
             }
-            _ => self.answer(command.name(), step(&command), command),
+            _ => self.answer(command.name(), command),
         }
     }
 

@@ -9,41 +9,32 @@ use super::answer::decode_numbers;
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::store::{
-    Adoption, All, Answer, Attempt, Ended, Forced, Lingering, Renewal, Repaired, RequestCommand,
-    StoreError, TickTimes,
+    Adoption, All, Answer, Attempt, Ended, Forced, Lingering, Renewal, Repaired, StoreError,
+    TickTimes,
 };
 
-/// Decodes the answer to a command for a request. If a key of the lock holds a value of another
-/// type, the request does not hold it.
-pub(super) fn of_request(
-    answer: Result<Value, StoreError>,
-    command: RequestCommand,
-) -> Result<Answer, StoreError> {
-    const LOST: LossReason = LossReason::Taken;
-    match command {
-        RequestCommand::Acquire(_) | RequestCommand::Vote(_) => {
-            decoded(answer, Attempt::WrongKind, attempt)
+/// How the answer to a command becomes one of a store.
+pub(super) type Decoder = fn(Result<Value, StoreError>) -> Result<Answer, StoreError>;
+
+/// The decoders. If a key of the lock holds a value of another type, the request does not hold it.
+macro_rules! decoders {
+    ($($name:ident = $read:expr, or $foreign:expr;)*) => {$(
+        pub(super) fn $name(answer: Result<Value, StoreError>) -> Result<Answer, StoreError> {
+            decode_numbers(answer, $foreign, $read).map(Into::into)
         }
-        RequestCommand::Renew => decoded(answer, Renewal::NotHeld(LOST), renewal),
-        RequestCommand::KeepOffer(_) => decoded(answer, (), |answer| flag(answer).map(|_| ())),
-        RequestCommand::Adopt(_) => decoded(answer, Adoption::NotHeld(LOST), adoption),
-        RequestCommand::Release(_)
-        | RequestCommand::ReleaseAndForget
-        | RequestCommand::Complete(_) => decoded(answer, Ended::NotHeld(LOST), ended),
-        RequestCommand::Linger(_) => {
-            decoded(answer, Lingering::Ended(Ended::NotHeld(LOST)), lingering)
-        }
-        RequestCommand::Cancel | RequestCommand::WasForced => decoded(answer, false, flag),
-        RequestCommand::Repair { .. } => decoded(answer, Repaired::NotHeld, repaired),
-    }
+    )*};
 }
 
-fn decoded<T: Into<Answer>>(
-    answer: Result<Value, StoreError>,
-    foreign: T,
-    read: impl FnOnce(&[u64]) -> Option<T>,
-) -> Result<Answer, StoreError> {
-    decode_numbers(answer, foreign, read).map(Into::into)
+decoders! {
+    to_acquire = attempt, or Attempt::WrongKind;
+    to_renew = renewal, or Renewal::NotHeld(LossReason::Taken);
+    to_adopt = adoption, or Adoption::NotHeld(LossReason::Taken);
+    to_release = ended, or Ended::NotHeld(LossReason::Taken);
+    to_linger = lingering, or Lingering::Ended(Ended::NotHeld(LossReason::Taken));
+    to_repair = repaired, or Repaired::NotHeld;
+    to_question = flag, or false;
+    to_notice = |answer| flag(answer).map(|_| ()), or ();
+    to_force = forced, or Forced::Foreign;
 }
 
 fn attempt(answer: &[u64]) -> Option<Attempt> {
@@ -125,7 +116,7 @@ fn ended(answer: &[u64]) -> Option<Ended> {
     })
 }
 
-pub(super) fn forced(answer: &[u64]) -> Option<Forced> {
+fn forced(answer: &[u64]) -> Option<Forced> {
     Some(match *answer {
         [0] | [1, 0, _] => Forced::NotHeld,
         [1, held, token] => Forced::Released { held, fence: Fence::new(token) },

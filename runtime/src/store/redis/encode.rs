@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::TOKENS;
+use super::decode;
+use super::decode::Decoder;
 use super::encoded::Encoded;
+use super::holder::{holder, owner_suffix, suffix};
 use super::listing;
 use super::script;
 use super::script::Script;
@@ -90,31 +93,35 @@ impl Encoder {
         }
     }
 
-    /// A command for a request. One that a member of a quorum has no script for is the same as in a
-    /// store of its own.
-    pub(super) fn for_request(&self, request: &Request, command: RequestCommand) -> Encoded {
+    /// A command for a request, and how to decode its answer.
+    pub(super) fn for_request(
+        &self,
+        request: &Request,
+        command: RequestCommand,
+    ) -> (Encoded, Decoder) {
         match command {
-            RequestCommand::Acquire(waiting) => self.acquire(request, waiting),
-            RequestCommand::Renew => self.renew(request),
-            RequestCommand::KeepOffer(until) => self.keep_offer(request, until),
-            RequestCommand::Adopt(from) => self.adopt(from, request),
-            RequestCommand::Release(keep) => self.release(request, keep),
-            RequestCommand::ReleaseAndForget if request.kind.is_mutex() && !self.is_cluster() => {
-                self.of(request, &script::RELEASE)
+            RequestCommand::Acquire(waiting) => {
+                (self.acquire(request, waiting), decode::to_acquire)
             }
-            // Its record is kept all the same.
-            RequestCommand::ReleaseAndForget => self.release(request, Duration::ZERO),
-            RequestCommand::Complete(success) => self.complete(request, success),
-            RequestCommand::Linger(usage) => self.linger(request, usage),
-            RequestCommand::Cancel => self.cancel(request),
-            RequestCommand::WasForced => {
-                self.lock(&request.key, &script::LOCK_WAS_FORCED).arg(holder(request))
+            RequestCommand::Vote(again) => (self.vote(request, again), decode::to_acquire),
+            RequestCommand::Renew => (self.renew(request), decode::to_renew),
+            RequestCommand::KeepOffer(until) => {
+                (self.keep_offer(request, until), decode::to_notice)
             }
-            RequestCommand::Vote(again) if !request.kind.is_mutex() => {
-                self.of(request, &[&script::RW_VOTE; 4]).millis(request.ttl).millis(again)
+            RequestCommand::Adopt(from) => (self.adopt(from, request), decode::to_adopt),
+            RequestCommand::Release(keep) => (self.release(request, keep), decode::to_release),
+            RequestCommand::ReleaseAndForget => {
+                (self.release_and_forget(request), decode::to_release)
             }
-            RequestCommand::Vote(_) => self.acquire(request, None),
-            RequestCommand::Repair { token, lasts } => self.repair(request, token, lasts),
+            RequestCommand::Complete(success) => {
+                (self.complete(request, success), decode::to_release)
+            }
+            RequestCommand::Linger(usage) => (self.linger(request, usage), decode::to_linger),
+            RequestCommand::Cancel => (self.cancel(request), decode::to_question),
+            RequestCommand::WasForced => (self.was_forced(request), decode::to_question),
+            RequestCommand::Repair { token, lasts } => {
+                (self.repair(request, token, lasts), decode::to_repair)
+            }
         }
     }
 
@@ -188,7 +195,7 @@ impl Encoder {
         command
     }
 
-    fn renew(&self, request: &Request) -> Encoded {
+    pub(super) fn renew(&self, request: &Request) -> Encoded {
         self.of(request, &script::RENEW).millis(request.ttl)
     }
 
@@ -210,6 +217,15 @@ impl Encoder {
             return self.lock(&request.key, &script::MUTEX_RELEASE).arg(ends);
         }
         self.of(request, &script::RELEASE).arg(&*self.channel(&request.key))
+    }
+
+    /// Where its record is kept all the same, it is a release.
+    fn release_and_forget(&self, request: &Request) -> Encoded {
+        if request.kind.is_mutex() && !self.is_cluster() {
+            self.of(request, &script::RELEASE)
+        } else {
+            self.release(request, Duration::ZERO)
+        }
     }
 
     fn complete(&self, request: &Request, success: Success) -> Encoded {
@@ -284,6 +300,18 @@ impl Encoder {
         Encoded::new(&script::CLIENT_DESCRIBE).key(&self.client(client))
     }
 
+    fn was_forced(&self, request: &Request) -> Encoded {
+        self.lock(&request.key, &script::LOCK_WAS_FORCED).arg(holder(request))
+    }
+
+    /// A member of a quorum has a script for readers and writers alone.
+    fn vote(&self, request: &Request, again: Duration) -> Encoded {
+        if request.kind.is_mutex() {
+            return self.acquire(request, None);
+        }
+        self.of(request, &[&script::RW_VOTE; 4]).millis(request.ttl).millis(again)
+    }
+
     fn repair(&self, request: &Request, token: u64, lasts: Duration) -> Encoded {
         let is_mutex = request.kind.is_mutex();
         let script = if is_mutex { &script::MUTEX_REPAIR } else { &script::RW_REPAIR };
@@ -295,37 +323,4 @@ impl Encoder {
     fn client(&self, id: ClientId) -> String {
         format!("{}:client:{{{id}}}", self.prefix)
     }
-}
-
-/// A request's name among the holders of its lock: its id, then how it holds, which also tells
-/// the kinds apart once the record is gone. A mutex has one holder, so the id will do.
-fn holder(request: &Request) -> Cow<'_, [u8]> {
-    let mut how = match request.kind {
-        Kind::Mutex | Kind::Once(_) => return Cow::Borrowed(request.id.as_bytes()),
-        Kind::Semaphore { weight, .. } if weight > 1 => format!(":{weight}"),
-        Kind::Semaphore { .. } if request.owner.is_none() && request.note.is_none() => {
-            return Cow::Borrowed(request.id.as_bytes());
-        }
-        Kind::Semaphore { .. } => String::new(),
-        Kind::Reentrant => "e".to_owned(),
-        Kind::Read => "r".to_owned(),
-        Kind::Write => "w".to_owned(),
-    };
-    how += &suffix(request);
-    Cow::Owned([request.id.as_bytes(), how.as_bytes()].concat())
-}
-
-/// The owner and the note at the end of a holder's name. Neither has a line's end in it.
-fn suffix(request: &Request) -> String {
-    let mut suffix = owner_suffix(request.owner.as_ref());
-    if let Some(note) = &request.note {
-        suffix.push('\n');
-        suffix.push_str(note.text());
-    }
-    suffix
-}
-
-/// The owner at the end of a holder's name.
-fn owner_suffix(owner: Option<&Owner>) -> String {
-    owner.map(|owner| format!("@{}", owner.name())).unwrap_or_default()
 }

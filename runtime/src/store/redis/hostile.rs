@@ -1,16 +1,14 @@
 //! Answers that no script of ours gives. A server that only speaks the same protocol may give them.
 
-use std::sync::atomic::AtomicU64;
-use std::time::Duration;
-
 use proptest::prelude::*;
 use redis::Value;
 
 use super::answer::numbers;
+use super::decode::Decoder;
 use super::server_info::{ServerInfo, eviction_risk, persistence_warning, warnings};
 use super::{decode, errors, listing, script_errors};
 use crate::core::name_pattern::NamePattern;
-use crate::store::{ClientId, ListCursor, RequestCommand, RequestId, Usage};
+use crate::store::ListCursor;
 
 /// Digits that are a number, or nearly one.
 pub(super) fn digits() -> impl Strategy<Value = String> {
@@ -101,20 +99,19 @@ proptest! {
         if let Some(Ok(tokens)) = decode::all(&numbers, count) {
             prop_assert_eq!(tokens.len(), count);
         }
-        let _ = decode::forced(&numbers);
-        let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
-        for command in [
-            RequestCommand::Acquire(None),
-            RequestCommand::Renew,
-            RequestCommand::KeepOffer(1),
-            RequestCommand::Adopt(id.into()),
-            RequestCommand::Release(Duration::ZERO),
-            RequestCommand::Linger(Usage::Ended),
-            RequestCommand::Cancel,
-            RequestCommand::Repair { token: 1, lasts: Duration::ZERO },
-        ] {
-            let decoded = decode::of_request(Ok(answer.clone()), command);
-            prop_assert!(decoded.is_err() || !numbers.is_empty());
+        let decoders: [Decoder; 9] = [
+            decode::to_acquire,
+            decode::to_renew,
+            decode::to_adopt,
+            decode::to_release,
+            decode::to_linger,
+            decode::to_repair,
+            decode::to_question,
+            decode::to_notice,
+            decode::to_force,
+        ];
+        for decode in decoders {
+            prop_assert!(decode(Ok(answer.clone())).is_err() || !numbers.is_empty());
         }
     }
 

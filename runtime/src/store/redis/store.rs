@@ -18,8 +18,8 @@ use crate::core::error::Outcome;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Answer, AnswerOf, ClientId, ClientInfo, Command, Forced, ListCursor, ListPage, Listener,
-    LockCommand, Request, RequestCommand, Store, StoreError, StoreFuture, Subscription, at_once,
+    Answer, AnswerOf, ClientId, ClientInfo, Command, ListCursor, ListPage, Listener, LockCommand,
+    Request, RequestCommand, Store, StoreError, StoreFuture, Subscription, at_once,
 };
 use crate::system;
 
@@ -55,8 +55,7 @@ impl RedisStore {
         let limits = requests.iter().map(|request| self.limit(request));
         let limit = limits.min().unwrap_or(self.command_timeout);
         self.send_confirmed(command, limit, decode::is_grant, || {
-            let cancel = |it| self.encoder.for_request(it, RequestCommand::Cancel);
-            Unconfirmed::TakeBack(requests.iter().map(cancel).collect())
+            Unconfirmed::TakeBack(requests.iter().map(|it| self.encoder.cancel(it)).collect())
         })
     }
 
@@ -77,7 +76,7 @@ impl RedisStore {
 
 impl RedisStore {
     fn for_request(&self, request: &Request, command: RequestCommand) -> StoreFuture<Answer> {
-        let encoded = self.encoder.for_request(request, command);
+        let (encoded, decode) = self.encoder.for_request(request, command);
         let answer = match command {
             RequestCommand::Acquire(_) => {
                 self.send_for_grant(encoded, std::slice::from_ref(request))
@@ -88,7 +87,7 @@ impl RedisStore {
             }
             _ => self.transport.send(encoded, self.limit(request)),
         };
-        Box::pin(async move { decode::of_request(answer.await, command) })
+        Box::pin(async move { decode(answer.await) })
     }
 
     fn send_for_all(&self, requests: &[Request]) -> StoreFuture<Answer> {
@@ -111,12 +110,11 @@ impl RedisStore {
     }
 
     fn send_renewals(&self, requests: &[Request]) -> StoreFuture<Answer> {
-        let command = RequestCommand::Renew;
-        let renew = |request| (self.encoder.for_request(request, command), self.limit(request));
+        let renew = |request| (self.encoder.renew(request), self.limit(request));
         let answers = self.transport.send_renewals(&mut requests.iter().map(renew));
         Box::pin(async move {
             let answers = join_all(answers).await.into_iter();
-            let decode = |answer| decode::of_request(answer, command).map(AnswerOf::of);
+            let decode = |answer| decode::to_renew(answer).map(AnswerOf::of);
             Ok(Answer::Renewals(answers.map(decode).collect()))
         })
     }
@@ -138,10 +136,7 @@ impl RedisStore {
             }
             LockCommand::ForceRelease => {
                 let answer = transport.send(self.encoder.force_release(key), limit);
-                Box::pin(async move {
-                    let answer = decode_numbers(answer.await, Forced::Foreign, decode::forced);
-                    answer.map(Answer::Forced)
-                })
+                Box::pin(async move { decode::to_force(answer.await) })
             }
         }
     }
