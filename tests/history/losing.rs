@@ -25,6 +25,11 @@ fn a_lease_that_is_renewed_is_not_lost_for_nothing() {
     };
     assert_none(&neighbour("90", "m"));
     assert_one(&neighbour("90", "n"), "loss");
+    let renewed_later = renewed.replace("98ms", "1098ms").replace("1001ms", "2001ms");
+    let renewed_later =
+        renewed_later.replace("100ms 1\n", "1100ms 1\n").replace("100ms 900ms", "1100ms 900ms");
+    assert_none(&[&*renewed_later, "stopped a 50ms 99ms\n"].concat());
+    assert_one(&[&*renewed_later, "stopped a 50ms 97ms\n"].concat(), "loss");
     assert_one(&[&*renewed, "stopped b 200ms 1000ms\n"].concat(), "loss");
     assert_one(&[&*renewed, "fault Away 1002ms 1100ms 0 cuts\n"].concat(), "loss");
 }

@@ -286,6 +286,38 @@ async fn hints_follow_a_slot_that_moves() {
     until_nobody_is_subscribed(&cluster).await;
 }
 
+/// A former master is a replica afterwards, and takes subscriptions without a word. But scripts on the
+/// master count no receiver there.
+#[tokio::test]
+async fn hints_follow_a_master_that_becomes_a_replica() {
+    let cluster = Cluster::start_with(1, Duration::from_secs(5)).await;
+    let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
+    let slot = cluster.slot("a").await;
+    // From now on the driver has its connections.
+    drop(second.store.subscribe(&second.request("a", Kind::Mutex)).unwrap().await.unwrap());
+    until_nobody_is_subscribed(&cluster).await;
+    for _ in 0..2 {
+        // It is refused until the replica has all of the data.
+        timeout(SOON * 6, async { while !cluster.hand_over(slot).await {} })
+            .await
+            .expect("a new one");
+        let held = second.take("a", Kind::Mutex).await;
+        second.release(&held).await;
+        let subscription = second.store.subscribe(&second.request("a", Kind::Mutex)).unwrap().await;
+        let master = cluster.until_master_of(slot).await;
+        let is_there = async {
+            let mut redis = master.redis().await;
+            let channels = redis::cmd("PUBSUB").arg("SHARDCHANNELS").clone();
+            while channels.query_async::<Vec<String>>(&mut redis).await.unwrap().is_empty() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(SOON, is_there).await.expect("its subscription follows the master");
+        second.is_handed(&first, "a").await;
+        drop(subscription);
+    }
+}
+
 /// All keys of a lock are in one slot, for every kind of lock; a client's record is found
 /// on any node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,6 +10,10 @@ use crate::line::Nanos;
 /// After a fault a client connects again, and renews; or a renewal says what the server has forgotten.
 const AFTER: Nanos = 3_000_000_000;
 
+/// While a system is suspended its timers stand still. The keeper looks at the clock every second, and
+/// may be late by as much afterwards.
+const LATE_TIMERS: Nanos = 1_000_000_000;
+
 /// How far two readings of a deadline may be apart: timers count milliseconds.
 const ROUNDED: Nanos = 1_000_000;
 
@@ -71,8 +75,7 @@ fn stood_still(history: &History, request: &Request) -> bool {
         meanwhile && it.lock == request.lock && is_own(it.worker())
     };
     history.requests.iter().any(is_neglected)
-        || history
-            .stops
-            .iter()
-            .any(|(worker, from, to)| is_own(worker) && *from <= until && request.asked <= *to)
+        || history.stops.iter().any(|(worker, from, to)| {
+            is_own(worker) && *from <= until && request.asked <= *to + LATE_TIMERS
+        })
 }

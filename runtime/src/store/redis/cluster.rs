@@ -133,6 +133,11 @@ impl Cluster {
     /// Takes over the reported slots.
     fn assign(&self, ranges: &[Range]) {
         let is_replaced = lock(&self.map).assign(ranges, &self.common);
+        let mut masters: Vec<_> = ranges.iter().map(|range| (&*range.host, range.port)).collect();
+        masters.sort_unstable();
+        masters.dedup();
+        let masters = masters.into_iter().map(|(host, port)| self.common.at(host, port));
+        self.subscriptions.set_masters(masters.collect());
         if is_replaced {
             // The subscriptions on that master are gone, and the driver would wait for it.
             self.subscriptions.renew();
@@ -166,9 +171,13 @@ impl Cluster {
         };
         match refusal.code()? {
             "MOVED" => {
-                let mut map = lock(&self.map);
-                let other = other(&mut map)?;
-                map.move_slot(slot, other);
+                {
+                    let mut map = lock(&self.map);
+                    let other = other(&mut map)?;
+                    map.move_slot(slot, other);
+                }
+                // Its former master may have been replaced, and subscriptions follow reports alone.
+                self.refresh();
             }
             "ASK" => return Some(Next::Asking(other(&mut lock(&self.map))?)),
             "TRYAGAIN" => return Some(Next::Later),

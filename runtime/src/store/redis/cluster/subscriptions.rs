@@ -29,7 +29,10 @@ const MAX_IN_FLIGHT: usize = 8;
 /// A client's subscriptions on a cluster.
 pub(in crate::store::redis) struct Subscriptions {
     pub(in crate::store::redis) hints: Arc<HintReceiver>,
-    nodes: Vec<ConnectionInfo>,
+    /// The nodes that the driver asks for the slots: the masters, as soon as they are known. A
+    /// master that was replaced may not know it yet, and takes subscriptions as a replica: scripts
+    /// count no receiver there.
+    nodes: Mutex<Vec<ConnectionInfo>>,
     settings: Settings,
     connection: AsyncMutex<Connection>,
     channels: Mutex<HashMap<String, Channel>>,
@@ -79,7 +82,7 @@ impl Subscriptions {
     ) -> Self {
         Self {
             hints,
-            nodes,
+            nodes: Mutex::new(nodes),
             settings,
             connection: AsyncMutex::default(),
             channels: Mutex::default(),
@@ -215,16 +218,25 @@ impl Subscriptions {
     }
 
     fn builder(&self) -> ClusterClientBuilder {
-        let builder = ClusterClient::builder(self.nodes.iter().cloned())
+        let nodes = lock(&self.nodes).clone();
+        let tcp = nodes.first().map(|node| node.tcp_settings().clone());
+        let builder = ClusterClient::builder(nodes)
             .use_protocol(ProtocolVersion::RESP3)
             .connection_timeout(self.settings.connect_timeout)
             .response_timeout(self.settings.connect_timeout)
             .retries(4)
             .min_retry_wait(10)
             .max_retry_wait(100);
-        match self.nodes.first() {
-            Some(node) => builder.tcp_settings(node.tcp_settings().clone()),
+        match tcp {
+            Some(tcp) => builder.tcp_settings(tcp),
             None => builder,
+        }
+    }
+
+    /// Notes the masters for the next connection.
+    pub(in crate::store::redis) fn set_masters(&self, masters: Vec<ConnectionInfo>) {
+        if !masters.is_empty() {
+            *lock(&self.nodes) = masters;
         }
     }
 
