@@ -414,6 +414,17 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Kills]),
+    // One of 3,000 worlds showed it: messages come through the replica all the same, and only a second
+    // waiter of the client loses its place. `cluster::hints_follow_a_master…` has its test.
+    mistake(
+        "messages-stay-with-a-former-master",
+        0,
+        "store/redis/cluster.rs",
+        "self.subscriptions.set_masters(masters.collect())",
+        "drop(masters)",
+    )
+    .on(Deployment::Cluster)
+    .among(&[Fault::Failovers]),
     mistake(
         "a-refused-release-is-not-tried-again",
         20,
