@@ -6,6 +6,7 @@ mod connect;
 
 pub(crate) mod locks;
 pub(crate) mod mutex;
+#[cfg(feature = "quorum")]
 pub(crate) mod quorum;
 pub(crate) mod reentrant_mutex;
 pub(crate) mod rw_lock;
@@ -17,10 +18,13 @@ pub(crate) mod multi_lock;
 
 pub(crate) mod election;
 mod lead;
+pub(crate) mod lock_client;
 mod lock_spec;
 mod shutdown;
 
+#[cfg(feature = "doctor")]
 mod diagnose;
+#[cfg(feature = "faults")]
 pub(crate) mod faults;
 mod inspect;
 pub(crate) mod list;

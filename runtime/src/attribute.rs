@@ -10,8 +10,8 @@ use std::time::Duration;
 
 pub use self::outcome::{FromLockError, Guarded, Skippable};
 use self::pinned::Body;
+use crate::api::lock_client::{LockClient, SemaphoreClient};
 use crate::api::locks::Locks;
-use crate::api::quorum::{LockClient, SemaphoreClient};
 use crate::core::error::{LockError, Quiet};
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::lock_key::NO_LABEL;

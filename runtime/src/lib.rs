@@ -127,8 +127,11 @@
 //! | `cli` | no | the command `leasehold`: `cargo install leasehold --features cli` |
 //! | `serde` | no | `serde::Serialize` for `LockInfo` and what is in it (durations in seconds); a `Ticket` as a string |
 //! | `cluster` | no | a Redis Cluster as the store: URLs of several nodes, or of one |
+//! | `quorum` | no | `Locks::quorum`: several independent servers, of which a majority decides |
+//! | `doctor` | no | `Locks::diagnose`: what puts the locks at risk, or slows them down |
+//! | `faults` | no | `Locks::in_memory_with_faults`: a store that fails as a test wants it |
 //!
-//! The in-memory store needs no feature, and neither do its [`Faults`] for tests.
+//! The in-memory store needs no feature.
 //!
 //! # Options
 #![doc = include_str!("options.md")]
@@ -163,6 +166,7 @@ pub mod store;
 #[allow(
     dead_code,
     unreachable_pub,
+    unused_imports,
     reason = "with the feature `internals` the suites use all of it"
 )]
 mod store;
@@ -177,12 +181,15 @@ pub mod tower;
 #[cfg(feature = "redis")]
 pub use crate::api::builder::LocksBuilder;
 pub use crate::api::election::{Election, ElectionHandle, ElectionState};
+#[cfg(feature = "faults")]
 pub use crate::api::faults::Faults;
 pub use crate::api::list::LockList;
+pub use crate::api::lock_client::{LockClient, SemaphoreClient};
 pub use crate::api::locks::Locks;
 pub use crate::api::multi_lock::MultiLock;
 pub use crate::api::mutex::Mutex;
-pub use crate::api::quorum::{LockClient, QuorumLocks, SemaphoreClient};
+#[cfg(feature = "quorum")]
+pub use crate::api::quorum::QuorumLocks;
 pub use crate::api::reentrant_mutex::ReentrantMutex;
 pub use crate::api::rw_lock::RwLock;
 pub use crate::api::semaphore::Semaphore;
@@ -195,11 +202,13 @@ pub use crate::engine::lease::{Lease, LeaseHandle, LeaseState, Released, Tick};
 pub use crate::engine::lease_set::LeaseSet;
 pub use crate::engine::ticket::Ticket;
 pub use crate::state::shutdown::ShutdownReport;
+#[cfg(feature = "faults")]
 pub use crate::store::fault_injection::Fault;
 pub use crate::store::{
-    ClientId, ClientInfo, Diagnosis, Fact, Finding, Forced, Holder, LastSuccess, LockInfo,
-    LockKind, Severity, Waiter,
+    ClientId, ClientInfo, Forced, Holder, LastSuccess, LockInfo, LockKind, Waiter,
 };
+#[cfg(feature = "doctor")]
+pub use crate::store::{Diagnosis, Fact, Finding, Severity};
 #[cfg(feature = "tower")]
 pub use crate::tower::LockLayer;
 #[cfg(feature = "axum")]

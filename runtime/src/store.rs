@@ -12,12 +12,14 @@ mod command;
 mod contract;
 mod detached;
 mod diagnosis;
+#[cfg(any(feature = "faults", test))]
 pub mod fault_injection;
 mod inspection;
 mod listing;
 pub mod memory;
 mod note;
 mod once;
+#[cfg(feature = "quorum")]
 pub mod quorum;
 #[cfg(feature = "redis")]
 pub mod redis;

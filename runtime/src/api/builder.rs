@@ -1,6 +1,8 @@
 //! Settings of a client: its name, its keys' prefix, its time-outs and its durability.
 
 mod connect;
+#[cfg(feature = "quorum")]
+mod quorum;
 
 use std::time::Duration;
 
@@ -26,10 +28,25 @@ use crate::store::redis::Settings;
 pub struct LocksBuilder {
     settings: Settings,
     command_timeout: Option<Duration>,
-    longest_ttl: Duration,
-    is_durable: bool,
+    #[cfg(feature = "quorum")]
+    quorum: QuorumSettings,
     service: Option<String>,
     hands_over: bool,
+}
+
+/// The settings of a quorum alone.
+#[cfg(feature = "quorum")]
+#[derive(Clone, Debug)]
+struct QuorumSettings {
+    longest_ttl: Duration,
+    is_durable: bool,
+}
+
+#[cfg(feature = "quorum")]
+impl Default for QuorumSettings {
+    fn default() -> Self {
+        Self { longest_ttl: Duration::from_secs(60), is_durable: false }
+    }
 }
 
 impl LocksBuilder {
@@ -37,8 +54,8 @@ impl LocksBuilder {
         Self {
             settings: Settings::default(),
             command_timeout: None,
-            longest_ttl: Duration::from_secs(60),
-            is_durable: false,
+            #[cfg(feature = "quorum")]
+            quorum: QuorumSettings::default(),
             service: None,
             hands_over: true,
         }
@@ -104,36 +121,6 @@ impl LocksBuilder {
     /// client sends it again with the same id, or takes it back.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = Some(timeout);
-        self
-    }
-
-    /// Quorum only: the longest `ttl` and `hold_at_least` that this quorum accepts, 100 ms
-    /// to 24 h. The default is 60 s.
-    ///
-    /// A server that started less than this time ago may have forgotten locks, so it does
-    /// not count in a majority yet.
-    ///
-    /// All clients of the same servers must use the same value. A client with a shorter one
-    /// counts a server while another client's leases still last, and can let in a second
-    /// holder.
-    pub fn longest_ttl(mut self, ttl: Duration) -> Self {
-        self.longest_ttl = ttl;
-        self
-    }
-
-    /// Quorum only: lets a restarted server count at once, because it has kept all grants.
-    /// The default is `false`: a restarted server is assumed to have lost everything.
-    ///
-    /// Set it to `true` only in these cases:
-    ///
-    /// - The servers run with `appendonly yes` *and* `appendfsync always`.
-    /// - The whole quorum is new, such as in a test.
-    ///
-    /// Never set it when a new server replaces another: the others may have granted locks
-    /// together with the old one. As with [`longest_ttl`](Self::longest_ttl), all clients
-    /// must use the same value.
-    pub fn assume_durable(mut self, is_durable: bool) -> Self {
-        self.is_durable = is_durable;
         self
     }
 

@@ -2,7 +2,6 @@
 
 use super::builder::LocksBuilder;
 use super::locks::Locks;
-use super::quorum::QuorumLocks;
 use crate::core::error::LockError;
 
 impl Locks {
@@ -127,44 +126,6 @@ impl Locks {
             Some(url) => Self::connect(&url).await.map_err(of_variable),
             None => Ok(Self::in_memory()),
         }
-    }
-
-    /// Connects to a quorum of independent servers with default settings: an odd number, at
-    /// least three, of masters without replicas. A minority of them may be down.
-    ///
-    /// A server that started less than a minute ago does not count yet, because it may have
-    /// forgotten locks. So a new quorum is usable after a minute, unless
-    /// [`LocksBuilder::assume_durable`](crate::LocksBuilder::assume_durable) is set.
-    ///
-    /// # Errors
-    ///
-    /// - [`LockError::Quorum`] if no majority of the servers can be reached, with the
-    ///   answer of each.
-    /// - [`LockError::InvalidOption`] if a URL is malformed or needs a missing feature, if
-    ///   the number of servers is even or below three, or if one is given twice or is not a
-    ///   single server.
-    /// - [`LockError::Store`] if the system refuses the client's thread.
-    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: dropping the future closes the connections.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::LockError> {
-    /// let servers = ["redis://lock-1/", "redis://lock-2/", "redis://lock-3/"];
-    /// let locks = leasehold::Locks::quorum(servers).await?;
-    /// let lease = locks.mutex("invoice:42").lock().await?;
-    /// lease.release().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn quorum<U: AsRef<str>>(
-        urls: impl IntoIterator<Item = U>,
-    ) -> Result<QuorumLocks, LockError> {
-        Self::builder().connect_quorum(urls).await
     }
 }
 

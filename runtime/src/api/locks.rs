@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+#[cfg(feature = "faults")]
 use super::faults::Faults;
 use super::multi_lock::MultiLock;
 use super::mutex::Mutex;
@@ -117,6 +118,7 @@ impl Locks {
     /// # }
     /// ```
     #[must_use]
+    #[cfg(feature = "faults")]
     pub fn in_memory_with_faults() -> (Self, Faults) {
         let faults = Faults::new();
         (Self::on_callers_runtime(faults.store.clone()), faults)

@@ -1,13 +1,11 @@
-//! The client of a quorum, and the traits for either client as an argument.
+//! The client of a quorum.
 
-#[cfg(feature = "redis")]
 mod connect;
 
 use std::fmt;
-use std::ops::Deref;
 
-#[cfg(feature = "redis")]
 pub(crate) use self::connect::{connect_quorum, connect_quorum_lazy};
+use super::lock_client::{LockClient, sealed};
 use super::locks::Locks;
 use super::mutex::Mutex;
 use super::rw_lock::RwLock;
@@ -15,10 +13,11 @@ use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::engine::lease::LeaseHandle;
 use crate::state::shutdown::ShutdownReport;
+#[cfg(feature = "doctor")]
 use crate::store::Diagnosis;
 
 /// A client of a quorum: a lock is held if a majority of several independent servers says
-/// so. From `Locks::quorum`, which needs the feature `redis`.
+/// so. From `Locks::quorum`, which needs the feature `quorum`.
 ///
 /// A server that dies, forgets or is cut off neither loses a lock nor lets in a second
 /// holder, as long as a majority works. The servers are an odd number of masters without
@@ -50,7 +49,6 @@ pub struct QuorumLocks {
 
 impl QuorumLocks {
     /// A client of a store that has no queue.
-    #[cfg(any(feature = "redis", feature = "internals"))]
     pub(super) fn new(locks: Locks) -> Self {
         Self { locks }
     }
@@ -119,6 +117,7 @@ impl QuorumLocks {
     /// }
     /// # }
     /// ```
+    #[cfg(feature = "doctor")]
     pub async fn diagnose(&self) -> Diagnosis {
         self.locks.diagnose().await
     }
@@ -181,77 +180,10 @@ impl fmt::Debug for QuorumLocks {
     }
 }
 
-/// A client with mutexes and read-write locks, as an argument: [`Locks`], [`QuorumLocks`],
-/// or a pointer to one, such as a reference or an `Arc`.
-///
-/// You can't implement it yourself.
-///
-/// # Examples
-///
-/// ```
-/// use leasehold::{LockClient, LockLayer, Locks};
-///
-/// fn one_at_a_time(locks: &impl LockClient) -> LockLayer<&'static str> {
-///     LockLayer::mutex(locks, "import")
-/// }
-/// one_at_a_time(&Locks::in_memory());
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a lock client",
-    note = "pass a `Locks` or a `QuorumLocks`, or a reference to one"
-)]
-pub trait LockClient: sealed::Client {}
-
-/// A client that has semaphores as well, as an argument: [`Locks`], or a pointer to one.
-///
-/// You can't implement it yourself.
-///
-/// # Examples
-///
-/// ```
-/// use leasehold::{LockLayer, Locks, SemaphoreClient};
-///
-/// fn four_at_a_time(locks: &impl SemaphoreClient) -> LockLayer<&'static str> {
-///     LockLayer::semaphore(locks, "reports", 4)
-/// }
-/// four_at_a_time(&Locks::in_memory());
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` has no semaphores",
-    label = "this can't count permits",
-    note = "on a quorum, a majority for each permit would not count all permits; keep semaphores on a single server, with `Locks::connect`"
-)]
-pub trait SemaphoreClient: LockClient {}
-
-impl LockClient for Locks {}
-impl SemaphoreClient for Locks {}
 impl LockClient for QuorumLocks {}
-impl<D: Deref<Target: LockClient>> LockClient for D {}
-impl<D: Deref<Target: SemaphoreClient>> SemaphoreClient for D {}
 
-pub(crate) mod sealed {
-    use super::{Deref, Locks, QuorumLocks};
-
-    pub trait Client {
-        #[doc(hidden)]
-        fn locks(&self) -> &Locks;
-    }
-
-    impl Client for Locks {
-        fn locks(&self) -> &Locks {
-            self
-        }
-    }
-
-    impl Client for QuorumLocks {
-        fn locks(&self) -> &Locks {
-            &self.locks
-        }
-    }
-
-    impl<D: Deref<Target: Client>> Client for D {
-        fn locks(&self) -> &Locks {
-            self.deref().locks()
-        }
+impl sealed::Client for QuorumLocks {
+    fn locks(&self) -> &Locks {
+        &self.locks
     }
 }

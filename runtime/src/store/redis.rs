@@ -20,6 +20,7 @@ mod connector;
 mod decode;
 mod encoded;
 
+#[cfg(feature = "doctor")]
 mod diagnosis;
 mod driver;
 mod encode;
@@ -38,6 +39,7 @@ mod link;
 mod link_state;
 mod listing;
 mod manager;
+#[cfg(feature = "quorum")]
 mod quorum_server;
 mod replicated;
 mod script;
@@ -58,6 +60,7 @@ mod wire;
 mod work_queue;
 
 pub use self::lazy::LazyStore;
+#[cfg(feature = "quorum")]
 pub use self::quorum_server::QuorumServer;
 #[cfg(feature = "internals")]
 pub use self::script::{About, scripts};

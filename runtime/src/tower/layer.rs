@@ -20,8 +20,8 @@ use super::template::has_source;
 use super::template_key::TemplateKey;
 use super::upgrade::Warned;
 use super::waiters::Waiters;
+use crate::api::lock_client::{LockClient, SemaphoreClient};
 use crate::api::locks::Locks;
-use crate::api::quorum::{LockClient, SemaphoreClient};
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::options::Wait;
 

@@ -8,7 +8,6 @@ use bb8_redis::{RedisConnectionManager, bb8::Pool};
 
 use super::LocksBuilder;
 use crate::api::locks::Locks;
-use crate::api::quorum::{QuorumLocks, connect_quorum, connect_quorum_lazy};
 use crate::core::error::LockError;
 use crate::core::timers::check_timers;
 use crate::keeper::{Keeper, Thread};
@@ -165,99 +164,12 @@ impl LocksBuilder {
         Ok(self.keep(thread, Arc::new(store), id))
     }
 
-    /// Connects to a quorum of independent servers, and waits for a majority of them. Give
-    /// one URL for each server. The servers are an odd number of masters without replicas,
-    /// at least three.
-    ///
-    /// A minority of the servers may be down, now or later.
-    ///
-    /// # Errors
-    ///
-    /// - [`LockError::Quorum`] if no majority of the servers can be reached, with the
-    ///   answer of each.
-    /// - [`LockError::InvalidOption`] if a URL is malformed or needs a missing feature, if
-    ///   the number of servers is even or below three, if one is given twice or is not a
-    ///   single server, if `sync_replicas` is set, or if another setting is out of its
-    ///   range.
-    /// - [`LockError::Store`] if the system refuses the client's thread.
-    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: dropping the future closes the connections.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// use std::time::Duration;
-    /// use leasehold::Locks;
-    ///
-    /// # async fn example() -> Result<(), leasehold::LockError> {
-    /// let servers = ["redis://lock-1/", "redis://lock-2/", "redis://lock-3/"];
-    /// let builder = Locks::builder().longest_ttl(Duration::from_secs(30));
-    /// let locks = builder.connect_quorum(servers).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn connect_quorum<U: AsRef<str>>(
-        self,
-        urls: impl IntoIterator<Item = U>,
-    ) -> Result<QuorumLocks, LockError> {
-        check_timers()?;
-        let urls: Vec<U> = urls.into_iter().collect();
-        let (thread, id) = (Thread::start()?, ClientId::random());
-        let settings = self.settings_of_quorum();
-        let store = connect_quorum(&urls, &settings, self.longest_ttl, id, thread.runtime());
-        let store = store.await?;
-        Ok(QuorumLocks::new(self.keep(thread, Arc::new(store), id)))
-    }
-
-    /// Returns the client of a quorum at once and connects in the background, as
-    /// [`connect_lazy`](Self::connect_lazy) does for one server. Locks work as soon as a
-    /// majority of the servers is there. Until then, an acquisition without a wait fails at
-    /// once with [`LockError::Quorum`].
-    ///
-    /// # Errors
-    ///
-    /// - [`LockError::InvalidOption`] if a URL is malformed or needs a missing feature, if
-    ///   the number of servers is even or below three, if one is given twice or is not a
-    ///   single server, if `sync_replicas` is set, or if another setting is out of its
-    ///   range.
-    /// - [`LockError::Store`] if the system refuses the client's thread.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), leasehold::LockError> {
-    /// use leasehold::Locks;
-    ///
-    /// let servers = ["redis://lock-1/", "redis://lock-2/", "redis://lock-3/"];
-    /// let locks = Locks::builder().connect_quorum_lazy(servers)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn connect_quorum_lazy<U: AsRef<str>>(
-        self,
-        urls: impl IntoIterator<Item = U>,
-    ) -> Result<QuorumLocks, LockError> {
-        let urls = urls.into_iter().map(|url| url.as_ref().to_owned()).collect();
-        let (thread, id) = (Thread::start()?, ClientId::random());
-        let settings = self.settings_of_quorum();
-        let store = connect_quorum_lazy(urls, settings, self.longest_ttl, id, thread.runtime())?;
-        Ok(QuorumLocks::new(self.keep(thread, Arc::new(store), id)))
-    }
-
-    fn settings_of_quorum(&self) -> Settings {
-        let counts_after = (!self.is_durable).then_some(self.longest_ttl);
-        Settings { counts_after, ..self.settings(Duration::from_millis(50)) }
-    }
-
-    fn settings(&self, command_timeout: Duration) -> Settings {
+    pub(super) fn settings(&self, command_timeout: Duration) -> Settings {
         let command_timeout = self.command_timeout.unwrap_or(command_timeout);
         Settings { command_timeout, ..self.settings.clone() }
     }
 
-    fn keep(self, thread: Thread, store: Arc<dyn Store>, id: ClientId) -> Locks {
+    pub(super) fn keep(self, thread: Thread, store: Arc<dyn Store>, id: ClientId) -> Locks {
         let info = ClientInfo::of_process(id, self.service);
         Locks::new(store.clone(), Keeper::on(thread, store, info), id, self.hands_over)
     }

@@ -27,14 +27,17 @@ mod version;
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use self::material::Material;
 use self::report::Report;
-pub(super) use self::unreachable::unreachable;
+use self::unreachable::unreachable;
 use super::connection::Connection;
 use super::encode::Encoder;
-use crate::store::{Diagnosis, StoreError, StoreFuture};
+use super::errors;
+use super::transport::Transport;
+use crate::store::{Answer, Diagnosis, StoreError, StoreFuture};
 
 /// All checks.
 const CHECKS: &[fn(&Material, &mut Report)] = &[
@@ -51,8 +54,25 @@ const CHECKS: &[fn(&Material, &mut Report)] = &[
     not_checked::check,
 ];
 
+/// Looks at the servers of a transport.
+pub(super) fn of(transport: &dyn Transport, encoder: &Encoder) -> StoreFuture<Answer> {
+    let looking = run(transport.connections(), encoder.clone());
+    let looking = transport.runtime().spawn(looking.boxed());
+    Box::pin(async move {
+        looking.await.unwrap_or_else(|_| Err(errors::shutdown())).map(Answer::Diagnosis)
+    })
+}
+
+/// The answer; or that the server could not be reached.
+pub(super) fn or_unreachable(answer: StoreFuture<Answer>, server: String) -> StoreFuture<Answer> {
+    Box::pin(async move {
+        let unreachable = |error| Answer::Diagnosis(unreachable(&server, &error));
+        Ok(answer.await.unwrap_or_else(unreachable))
+    })
+}
+
 /// Looks at all servers at the same time.
-pub(super) async fn run(
+async fn run(
     connections: StoreFuture<Vec<Arc<Connection>>>,
     encoder: Encoder,
 ) -> Result<Diagnosis, StoreError> {

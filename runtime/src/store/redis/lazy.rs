@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use self::connecting::Connecting;
+#[cfg(feature = "doctor")]
 use super::diagnosis;
 use super::limits::limit;
 use crate::core::error::LockError;
@@ -94,16 +95,12 @@ impl Store for LazyStore {
             return store.send(command);
         }
         let (limit, command) = (self.limit(&command), command.into_owned());
-        let is_diagnosis = matches!(command, Command::Diagnose);
-        let answer = self.connecting.send(limit, move |store| store.send(command));
-        if !is_diagnosis {
-            return answer;
+        #[cfg(feature = "doctor")]
+        if let Command::Diagnose = command {
+            let answer = self.connecting.send(limit, |store| store.send(Command::Diagnose));
+            return diagnosis::or_unreachable(answer, self.connecting.server.clone());
         }
-        let server = self.connecting.server.clone();
-        Box::pin(async move {
-            let unreachable = |error| Answer::Diagnosis(diagnosis::unreachable(&server, &error));
-            Ok(answer.await.unwrap_or_else(unreachable))
-        })
+        self.connecting.send(limit, move |store| store.send(command))
     }
 
     fn can(&self, command: &Command<'_>) -> bool {

@@ -3,17 +3,18 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use super::answer::{PendingAnswer, decode_numbers};
+#[cfg(feature = "doctor")]
+use super::diagnosis;
 use super::encode::Encoder;
 use super::encoded::Encoded;
 use super::limits::limit;
 use super::replicated::{Replicated, ReplicatedCommand, Unconfirmed};
 use super::settings::Settings;
 use super::transport::Transport;
-use super::{decode, diagnosis, errors, inspect, listing};
+use super::{decode, inspect, listing};
 use crate::core::error::Outcome;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
@@ -152,14 +153,6 @@ impl RedisStore {
         })
     }
 
-    fn send_questions(&self) -> StoreFuture<Answer> {
-        let looking = diagnosis::run(self.transport.connections(), self.encoder.clone());
-        let looking = self.transport.runtime().spawn(looking.boxed());
-        Box::pin(async move {
-            looking.await.unwrap_or_else(|_| Err(errors::shutdown())).map(Answer::Diagnosis)
-        })
-    }
-
     fn send_introduction(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<Answer> {
         let command = self.encoder.introduce(client, lasts);
         let answer = self.transport.send(command, self.command_timeout);
@@ -188,7 +181,10 @@ impl Store for RedisStore {
             Command::RenewAll(requests) => self.send_renewals(&requests),
             Command::Lock(key, command) => self.about_lock(&key, command),
             Command::List(names, from) => self.send_list(names.into_owned(), from),
-            Command::Diagnose => self.send_questions(),
+            #[cfg(feature = "doctor")]
+            Command::Diagnose => diagnosis::of(&*self.transport, &self.encoder),
+            #[cfg(not(feature = "doctor"))]
+            Command::Diagnose => refuse(&Command::Diagnose),
             Command::Introduce(client, lasts) => self.send_introduction(&client, lasts),
         }
     }
