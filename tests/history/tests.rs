@@ -95,6 +95,22 @@ fn permits_above_the_limit_are_found() {
     );
 }
 
+/// Its server compared it with the limit when it was granted, and does not see it taken up again.
+#[test]
+fn an_idle_permit_is_not_compared_again() {
+    let permit = |id: &str, limit: u32, from: u32, to: u32, freed: u32| {
+        format!(
+            "ask {id} {from}ms s Permits 1 {limit} o 1000ms 300ms\n got {id} {from}ms -\n\
+             held {id} {from}ms 1000ms\n end {id} {to}ms\n freed {id} {freed}ms lingers\n"
+        )
+    };
+    let of_another_version = permit("b:1", 2, 300, 600, 601);
+    let taken_up = permit("a:2", 1, 450, 470, 471);
+    let idle = |freed| [permit("a:1", 1, 90, 100, freed), taken_up.clone()].concat();
+    assert_none(&[of_another_version.clone(), idle(180)].concat());
+    assert_one(&[of_another_version, idle(140)].concat(), "limit");
+}
+
 #[test]
 fn a_lease_counts_to_its_deadline_after_its_holder_was_killed() {
     let killed = "ask a:1 98ms m Mutex 1 1 a 1000ms 0\n got a:1 100ms 1\n held a:1 100ms 900ms\n\

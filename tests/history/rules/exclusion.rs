@@ -105,8 +105,10 @@ fn is_from_server(of_lock: &[&Request], request: &Request) -> bool {
         && !of_lock.iter().any(|other| {
             let is_there = |at: Nanos| at <= until && since <= at + other.linger;
             let gave_up = other.refused.as_ref().map(|(at, _)| *at);
+            // It is idle from when the server says that it may linger.
+            let freed = other.freed.as_ref().map(|(at, _)| *at);
             other.id != request.id
                 && other.worker() == request.worker()
-                && [other.ended, gave_up].into_iter().flatten().any(is_there)
+                && [other.ended, freed, gave_up].into_iter().flatten().any(is_there)
         })
 }
