@@ -12,7 +12,7 @@ use super::handoff::Handoff;
 use super::queue::{AdmissionState, LocalQueue, QueuedWaiter};
 use super::queues::{End, LocalQueues};
 use super::spec::{LeaseSpec, QueueName, RequestName, name, weight};
-use super::turns::{TURN, TurnId};
+use super::turns::{EndedTurn, TURN, TurnId, TurnState, cancel};
 use crate::core::key::LockKey;
 use crate::state::lease::{GrantTimes, LocalLease, Slot};
 use crate::store::{Kind, Request, Usage};
@@ -45,7 +45,7 @@ impl LocalQueues {
     pub(super) fn end_later(self: &Arc<Self>, name: &QueueName, id: TurnId, ends: Instant) -> bool {
         let is_timed = self.time(name, End::Turn(id), ends);
         if !is_timed {
-            drop(self.change(name, None, |queue| queue.turns.end(id)));
+            self.end(name, id);
         }
         is_timed
     }
@@ -88,7 +88,8 @@ impl LocalQueues {
             if let Some(waiter) = queue.next_in_turn(turn, &spec, request.ttl, now) {
                 let running = queue.turns.find(turn)?;
                 running.left -= 1;
-                running.handoff = Some(handoff());
+                debug_assert!(matches!(running.state, TurnState::InUse), "its lease was released");
+                running.state = TurnState::HandedOver(handoff());
                 queue.last_activity = now;
                 (Some(waiter), running.is_short(now), true)
             } else if !lingers.is_zero() && self.may_linger() {
@@ -116,24 +117,28 @@ impl LocalQueues {
         let now = self.now();
         let handoff = self.change(name, None, |queue| {
             let turn = queue.turns.find(id)?;
-            if now < turn.ends { turn.handoff.take().map(Ok) } else { queue.turns.end(id).map(Err) }
+            if now < turn.ends { turn.take_up().map(Ok) } else { queue.turns.end(id).map(Err) }
         });
-        // A handoff that comes too late is cancelled here, after the lock was dropped.
-        handoff?.ok()
+        handoff?.map_err(EndedTurn::cancel).ok()
     }
 
     /// Ends a turn: the next waiter asks the store.
     pub(crate) fn end_turn(&self, request: &Request, id: TurnId) {
         let name = name(&request.key, request.kind, request.owner.as_ref());
-        drop(self.change(&name, None, |queue| queue.turns.end(id)));
+        self.end(&name, id);
+    }
+
+    /// Ends a turn, and cancels its lease if it was not taken up.
+    pub(super) fn end(&self, name: &QueueName, id: TurnId) {
+        cancel(self.change(name, None, |queue| queue.turns.end(id)));
     }
 
     /// Ends all turns of a lock: earlier grants are no longer handed over.
     pub(crate) fn end_turns(&self, key: &LockKey) {
         for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }, Kind::Read, Kind::Write]
         {
-            let end = |queue: &mut LocalQueue| Some(std::mem::take(&mut queue.turns));
-            drop(self.change(&name(key, kind, None), None, end));
+            let end = |queue: &mut LocalQueue| Some(queue.turns.end_all());
+            cancel(self.change(&name(key, kind, None), None, end).into_iter().flatten());
         }
     }
 
@@ -191,7 +196,7 @@ async fn end_in_time(mut timer: Timer) {
         let now = queues.now();
         while let Some((name, end)) = queues.next_over(now) {
             match end {
-                End::Turn(id) => drop(queues.change(&name, None, |queue| queue.turns.end(id))),
+                End::Turn(id) => queues.end(&name, id),
                 End::Patience(number) => {
                     if queues.lose_patience(&name, number) {
                         queues.be_patient(&name, number);

@@ -10,8 +10,8 @@ use crate::keeper::UnknownOutcome;
 use crate::state::lease::{Grant, GrantTimes, LocalLease, Slot};
 use crate::store::{Request, validity};
 
-/// A grant on its way from a released lease to the next waiter of this process. If it is
-/// dropped before it becomes a lease, it is cancelled.
+/// A grant on its way from a released lease to the next waiter of this process. It becomes a lease,
+/// or it is [cancelled](Self::cancel).
 pub(super) struct Handoff {
     /// Present until it becomes a lease.
     request: Option<Request>,
@@ -125,8 +125,13 @@ impl Handoff {
     }
 }
 
-impl Drop for Handoff {
-    fn drop(&mut self) {
+impl Handoff {
+    /// Cancels its request: nobody takes it up.
+    pub(super) fn cancel(mut self) {
+        self.give_up();
+    }
+
+    fn give_up(&mut self) {
         if let Some(request) = self.request.take()
             && let Some(ClientActivity(client)) = &self.activity
         {
@@ -136,5 +141,12 @@ impl Drop for Handoff {
             let outcome = UnknownOutcome::new(self.times.unanswered_since, client.store.now());
             client.keeper.cancel_later(vec![request], None, outcome);
         }
+    }
+}
+
+impl Drop for Handoff {
+    /// Its queue is gone: the client has ended, or a task that had taken it up.
+    fn drop(&mut self) {
+        self.give_up();
     }
 }

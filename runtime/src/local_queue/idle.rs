@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::handoff::Handoff;
 use super::queue::LocalQueue;
 use super::spec::Need;
-use super::turns::{TakenUp, Turn, TurnId};
+use super::turns::{EndedTurn, TakenUp, TurnId, TurnState};
 use crate::store::Subscription;
 
 /// What an acquisition finds among the idle leases.
@@ -39,7 +39,7 @@ impl LocalQueue {
         while let Some(&id) = self.idle.back() {
             if let Some(turn) = self.turns.find(id).filter(|turn| turn.is_idle()) {
                 let is_for = |handoff: &Handoff| handoff.is_for(need.spec, need.ttl, now);
-                return turn.handoff.as_ref().is_some_and(is_for).then_some(id);
+                return turn.handoff().is_some_and(is_for).then_some(id);
             }
             // It has ended.
             self.idle.pop_back();
@@ -50,32 +50,31 @@ impl LocalQueue {
     /// Returns true if the store has to be asked before this idle lease is taken up.
     pub(super) fn is_doubtful(&mut self, id: TurnId, need: &Need<'_>) -> bool {
         let Some(turn) = self.turns.find(id) else { return false };
-        let by_renewal = turn.handoff.as_ref().and_then(Handoff::confirmed);
+        let by_renewal = turn.handoff().and_then(Handoff::confirmed);
         let by_refill = turn.linger.as_ref().and_then(|linger| linger.confirmed);
         need.whole || by_renewal.max(by_refill) < need.since
     }
 
     pub(super) fn take_up_idle(&mut self, id: TurnId, now: Instant) -> Option<TakenUp> {
         let turn = self.turns.find(id)?;
-        let (grant, activity) = turn.handoff.take()?.into_grant(now)?;
-        turn.linger.as_mut()?.idle_since = None;
+        let handoff = turn.leave_idle(|_| TurnState::InUse)?;
+        let (grant, activity) = handoff.into_grant(now)?;
         self.idle.retain(|it| *it != id);
         Some(TakenUp { grant, turn: id, activity })
     }
 
     /// Takes an idle lease out, until the store has answered a question about it.
     pub(super) fn question(&mut self, id: TurnId) -> Option<Question> {
-        let turn = self.turns.find(id).filter(|turn| turn.is_idle())?;
-        let handoff = turn.handoff.take()?;
-        let linger = turn.linger.as_mut()?;
-        linger.is_asking = true;
-        let subscription = linger.subscription.take();
+        let turn = self.turns.find(id)?;
+        let asking = |since| TurnState::Asking { idle_since: Some(since) };
+        let handoff = turn.leave_idle(asking)?;
+        let subscription = turn.linger.as_mut().and_then(|linger| linger.subscription.take());
         self.idle.retain(|it| *it != id);
         Some(Question { turn: id, handoff, subscription })
     }
 
     /// Ends the idle leases that nobody asks for: another lease has to be asked for.
-    pub(super) fn end_idle(&mut self) -> Vec<Turn> {
+    pub(super) fn end_idle(&mut self) -> Vec<EndedTurn> {
         let idle = std::mem::take(&mut self.idle);
         idle.into_iter()
             .filter_map(|id| {
@@ -99,9 +98,10 @@ impl LocalQueue {
         }
         let turn = self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
         let linger = turn.linger.as_mut().filter(|linger| !linger.is_recalled())?;
-        (linger.lasts, linger.idle_since) = (lasts, Some(now));
+        linger.lasts = lasts;
         turn.left -= 1;
-        turn.handoff = Some(handoff());
+        debug_assert!(matches!(turn.state, TurnState::InUse), "its lease was released");
+        turn.state = TurnState::Idle { since: now, handoff: handoff() };
         let is_short = turn.is_short(now);
         self.idle.push_back(id);
         self.last_activity = now;

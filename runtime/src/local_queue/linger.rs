@@ -11,8 +11,6 @@ pub(super) struct Linger {
     pub(super) lasts: Duration,
     /// The request that holds the lock.
     pub(super) request: Request,
-    /// Since when nobody uses it. `None` while it is in use, or the store has not answered yet.
-    pub(super) idle_since: Option<Instant>,
     /// The last fencing token that the store has reserved.
     pub(super) last_token: u64,
     /// Fewer tokens than this are left: more are reserved in the background.
@@ -23,8 +21,6 @@ pub(super) struct Linger {
     /// When the store is to be told again that it may stay: renewals do not say so.
     pub(super) refill_at: Option<Instant>,
     pub(super) wanted: Wanted,
-    /// The store has not said yet whether it may stay.
-    pub(super) is_asking: bool,
     /// The subscription to the lock's hints, in a store where each lock needs one.
     pub(super) subscription: Option<Subscription>,
 }
@@ -74,14 +70,12 @@ impl Linger {
         Self {
             lasts,
             request: request.clone(),
-            idle_since: None,
             last_token: 0,
             refill_below: 0,
             is_refilling: false,
             confirmed: None,
             refill_at: None,
             wanted: Wanted::No,
-            is_asking: true,
             subscription: None,
         }
     }
@@ -89,11 +83,6 @@ impl Linger {
     /// The store has recalled it.
     pub(super) fn is_recalled(&self) -> bool {
         self.wanted == Wanted::Recalled
-    }
-
-    /// Returns true if its lease may be taken up.
-    pub(super) fn is_idle(&self) -> bool {
-        self.idle_since.is_some() && !self.is_asking
     }
 }
 

@@ -26,7 +26,7 @@ use super::linger::{Linger, refill_at};
 use super::queue::AdmissionState;
 use super::queues::{End, LocalQueues};
 use super::spec::{QueueName, lingering_weight, name};
-use super::turns::{TURN, Turn, TurnId};
+use super::turns::{EndedTurn, TURN, TurnId, TurnState, cancel};
 use crate::core::fence::Fence;
 use crate::state::lease::{GrantTimes, LocalLease};
 use crate::store::{Request, Subscription, TOKENS, Usage};
@@ -62,7 +62,7 @@ impl LocalQueues {
             }
             // Its lease was in use, so there is no handoff.
             let before = turn.and_then(|turn| queue.turns.end(turn));
-            subscription = before.and_then(|turn| turn.linger?.subscription);
+            subscription = before.and_then(EndedTurn::into_subscription);
             let id = self.number();
             queue.turns.begin_lingering(
                 id,
@@ -81,7 +81,7 @@ impl LocalQueues {
             Usage::Ended,
         );
         if asking.is_none() {
-            self.end_asking(&name, id);
+            self.end(&name, id);
         }
         asking
     }
@@ -107,6 +107,7 @@ impl LocalQueues {
             // The store has just given it its whole TTL.
             let suits = queue.first_suits(&spec, request.ttl, true);
             let turn = queue.turns.find(id)?;
+            let TurnState::Asking { idle_since } = turn.state else { return None };
             let linger = turn.linger.as_mut()?;
             // An unfenced lease can be handed on for ever.
             turn.left = fence.map_or(u64::MAX, |fence| {
@@ -114,7 +115,6 @@ impl LocalQueues {
                 linger.last_token.saturating_sub(fence.get())
             });
             linger.refill_below = turn.left / 2;
-            linger.is_asking = false;
             is_doubted = linger.wanted.take_message();
             linger.subscription = subscription;
             // As long as the store's note lasts, it tells this client when others want the lock.
@@ -127,18 +127,21 @@ impl LocalQueues {
                 return None;
             }
             turn.left -= 1;
-            turn.handoff = handoff.take();
             queue.last_activity = now;
+            let handoff = handoff.take()?;
             if has_waiters {
-                linger.idle_since = None;
+                turn.state = TurnState::HandedOver(handoff);
                 return queue.waiting.pop_front();
             }
             // A question does not make its linger longer.
-            linger.idle_since.get_or_insert(now);
+            turn.state = TurnState::Idle { since: idle_since.unwrap_or(now), handoff };
             queue.idle.push_back(id);
             None
         });
-        drop((handoff, over));
+        cancel(over);
+        if let Some(handoff) = handoff {
+            handoff.cancel();
+        }
         match waiter {
             Some(waiter) => self.admit(name, waiter, AdmissionState::InTurn(id).into()),
             None => self.check_later(name, now),
@@ -146,11 +149,6 @@ impl LocalQueues {
         if is_doubted {
             self.ask_if_recalled(name, |turn| turn == id);
         }
-    }
-
-    /// Ends a turn that the store did not let linger.
-    fn end_asking(&self, name: &QueueName, id: TurnId) {
-        drop(self.change(name, None, |queue| queue.turns.end(id)));
     }
 
     /// More tokens and a later deadline for a lingering turn. Returns its request if the store is
@@ -181,9 +179,7 @@ impl LocalQueues {
             linger.last_token = linger.last_token.max(last_token);
             linger.refill_below = turn.left / 2;
         }
-        if let Some(handoff) = &mut turn.handoff {
-            handoff.extend(times.deadline);
-        }
+        turn.extend(times.deadline);
         again
     }
 
@@ -200,7 +196,7 @@ impl LocalQueues {
     /// patient again.
     pub(super) fn lose_patience(&self, name: &QueueName, number: u64) -> bool {
         let mut others_linger = false;
-        let ended: Option<Vec<Turn>> = self.change(name, None, |queue| {
+        let ended: Option<Vec<EndedTurn>> = self.change(name, None, |queue| {
             if !queue.waits(number) {
                 return None;
             }
@@ -210,7 +206,7 @@ impl LocalQueues {
             others_linger = !queue.turns.lingering().is_empty();
             Some(ended)
         });
-        drop(ended);
+        cancel(ended.into_iter().flatten());
         others_linger
     }
 
@@ -241,10 +237,9 @@ impl LocalQueues {
 
     /// Ends all lingering turns whose lease is idle, of all locks.
     pub(super) fn end_lingering(self: &Arc<Self>) {
-        let mut ended = Vec::new();
         let names: Vec<QueueName> = self.lock().by_name.keys().cloned().collect();
         for name in names {
-            ended.extend(self.recall(&name, false));
+            self.recall(&name, false);
         }
     }
 }

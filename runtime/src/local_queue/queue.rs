@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::checks::Check;
 use super::spec::{LeaseSpec, weight};
-use super::turns::{TurnId, Turns};
+use super::turns::{EndedTurn, TurnId, Turns};
 use crate::client::pending::PendingRequest;
 use crate::store::Kind;
 
@@ -138,9 +138,9 @@ impl LocalQueue {
     }
 
     /// Begins a new generation: present askers no longer count, and no turn runs.
-    pub(super) fn begin_generation(&mut self, generation: u64) -> Turns {
+    pub(super) fn begin_generation(&mut self, generation: u64) -> Vec<EndedTurn> {
         (self.generation, self.askers, self.asking_weight) = (generation, 0, 0);
-        std::mem::take(&mut self.turns)
+        self.turns.end_all()
     }
 
     /// Returns true if the first waiter asks for exactly this lease and TTL, which is still

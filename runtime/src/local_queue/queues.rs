@@ -11,7 +11,7 @@ use super::linger::Doubted;
 use super::queue::{AdmissionState, Admitted, LocalQueue, QueuedWaiter};
 use super::recalls::Recalls;
 use super::spec::{LeaseSpec, NameParts, QueueName, RequestName, name};
-use super::turns::TurnId;
+use super::turns::{TurnId, cancel};
 use crate::client::Client;
 use crate::client::pending::PendingRequest;
 use crate::store::{LIVE, RequestSpec};
@@ -163,12 +163,14 @@ impl LocalQueues {
     /// Hands a lease that its waiter did not take up to the next one, or cancels it.
     fn pass_on(&self, name: &QueueName, spec: &LeaseSpec, turn: TurnId) {
         let waiter = self.change(name, None, |queue| {
-            let ttl = queue.turns.find(turn)?.handoff.as_ref()?.ttl()?;
+            let ttl = queue.turns.find(turn)?.handoff()?.ttl()?;
             let waiter = queue.next_in_turn(turn, spec, ttl, self.now());
             Some(waiter.ok_or_else(|| queue.turns.end(turn)))
         });
-        if let Some(Ok(waiter)) = waiter {
-            self.admit(name, waiter, AdmissionState::InTurn(turn).into());
+        match waiter {
+            Some(Ok(waiter)) => self.admit(name, waiter, AdmissionState::InTurn(turn).into()),
+            Some(Err(ended)) => cancel(ended),
+            None => {}
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::handoff::{ClientActivity, Handoff};
 use super::linger::{Linger, Wanted};
 use crate::state::lease::Grant;
-use crate::store::{RequestId, TOKENS};
+use crate::store::{RequestId, Subscription, TOKENS};
 
 /// How long a turn lasts. Work that takes longer under a lock does not notice two round trips.
 /// Waiters elsewhere wait for a turn and one critical section longer.
@@ -37,15 +37,76 @@ pub(super) struct Turn {
     pub(super) ends: Instant,
     /// How many more times the lease may be handed over.
     pub(super) left: u64,
-    /// A lease for the next waiter to take up. That waiter has been woken.
-    pub(super) handoff: Option<Handoff>,
+    pub(super) state: TurnState,
     /// Only of a lingering turn.
     pub(super) linger: Option<Linger>,
 }
 
+/// Where the lease of a turn is. Only that of a lingering turn is asked about, or idle.
+pub(super) enum TurnState {
+    /// A task has it.
+    InUse,
+    /// The next waiter takes it up. That waiter has been woken.
+    HandedOver(Handoff),
+    /// Nobody has it until the store has said whether it may stay here.
+    Asking {
+        /// Since when nobody uses it, if it was idle before.
+        idle_since: Option<Instant>,
+    },
+    /// It stays here, and nobody uses it.
+    Idle { since: Instant, handoff: Handoff },
+}
+
 impl Turn {
     pub(super) fn is_idle(&self) -> bool {
-        self.linger.as_ref().is_some_and(Linger::is_idle)
+        matches!(self.state, TurnState::Idle { .. })
+    }
+
+    pub(super) fn is_asking(&self) -> bool {
+        matches!(self.state, TurnState::Asking { .. })
+    }
+
+    /// Its lease, if no task has it.
+    pub(super) fn handoff(&self) -> Option<&Handoff> {
+        match &self.state {
+            TurnState::HandedOver(handoff) | TurnState::Idle { handoff, .. } => Some(handoff),
+            TurnState::InUse | TurnState::Asking { .. } => None,
+        }
+    }
+
+    /// Notes a later deadline of its lease.
+    pub(super) fn extend(&mut self, deadline: Instant) {
+        if let TurnState::HandedOver(handoff) | TurnState::Idle { handoff, .. } = &mut self.state {
+            handoff.extend(deadline);
+        }
+    }
+
+    /// Gives its lease to the waiter to which it was handed over.
+    pub(super) fn take_up(&mut self) -> Option<Handoff> {
+        match std::mem::replace(&mut self.state, TurnState::InUse) {
+            TurnState::HandedOver(handoff) => Some(handoff),
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// Takes out its lease if nobody uses it, and since when. `state` follows.
+    pub(super) fn leave_idle(
+        &mut self,
+        state: impl FnOnce(Instant) -> TurnState,
+    ) -> Option<Handoff> {
+        match std::mem::replace(&mut self.state, TurnState::InUse) {
+            TurnState::Idle { since, handoff } => {
+                self.state = state(since);
+                Some(handoff)
+            }
+            other => {
+                self.state = other;
+                None
+            }
+        }
     }
 
     /// Makes a lingering turn an ordinary one, which ends at this time at the latest. False if it
@@ -70,6 +131,30 @@ impl Turn {
     }
 }
 
+/// A turn that has ended.
+#[must_use = "cancel its lease, once the queues are unlocked"]
+pub(super) struct EndedTurn(Turn);
+
+impl EndedTurn {
+    /// Cancels its lease, unless a task has it. Not under the queues' lock: it sends a command.
+    pub(super) fn cancel(self) {
+        if let TurnState::HandedOver(handoff) | TurnState::Idle { handoff, .. } = self.0.state {
+            handoff.cancel();
+        }
+    }
+
+    /// Its subscription, if it lingered. A task had its lease.
+    pub(super) fn into_subscription(self) -> Option<Subscription> {
+        debug_assert!(matches!(self.0.state, TurnState::InUse), "its lease was released");
+        self.0.linger?.subscription
+    }
+}
+
+/// Cancels the leases of turns.
+pub(super) fn cancel(ended: impl IntoIterator<Item = EndedTurn>) {
+    ended.into_iter().for_each(EndedTurn::cancel);
+}
+
 /// A lease that was handed over inside this process, or was idle.
 pub(crate) struct TakenUp {
     pub(crate) grant: Grant,
@@ -90,7 +175,8 @@ impl Turns {
     }
 
     pub(super) fn begin(&mut self, id: TurnId, weight: u64, ends: Instant) {
-        self.add(Turn { id, weight, ends, left: TOKENS - 1, handoff: None, linger: None });
+        let state = TurnState::InUse;
+        self.add(Turn { id, weight, ends, left: TOKENS - 1, state, linger: None });
     }
 
     /// Begins a turn without an end. Nothing is handed over before the store allows it.
@@ -101,17 +187,12 @@ impl Turns {
         now: Instant,
         linger: Linger,
     ) {
-        self.add(Turn {
-            id,
-            weight,
-            ends: now + NEVER,
-            left: 0,
-            handoff: None,
-            linger: Some(linger),
-        });
+        let (ends, state) = (now + NEVER, TurnState::Asking { idle_since: None });
+        self.add(Turn { id, weight, ends, left: 0, state, linger: Some(linger) });
     }
 
     fn add(&mut self, turn: Turn) {
+        debug_assert!(self.running.back().is_none_or(|last| last.id < turn.id), "out of order");
         self.weight += turn.weight;
         self.running.push_back(turn);
     }
@@ -123,8 +204,7 @@ impl Turns {
 
     /// Returns true if the store was asked whether a lease may stay here.
     pub(super) fn is_asking(&self) -> bool {
-        let is = |turn: &Turn| turn.linger.as_ref().is_some_and(|linger| linger.is_asking);
-        self.running.iter().any(is)
+        self.running.iter().any(Turn::is_asking)
     }
 
     /// The turn in which the lease of this request lingers.
@@ -140,18 +220,22 @@ impl Turns {
     }
 
     /// Ends a turn whose lease a task has.
-    pub(super) fn end_in_use(&mut self, id: TurnId) -> Option<Turn> {
-        let turn = self.find(id)?;
-        let is_asking = turn.linger.as_ref().is_some_and(|linger| linger.is_asking);
-        if is_asking || turn.handoff.is_some() { None } else { self.end(id) }
+    pub(super) fn end_in_use(&mut self, id: TurnId) -> Option<EndedTurn> {
+        let is_in_use = matches!(self.find(id)?.state, TurnState::InUse);
+        if is_in_use { self.end(id) } else { None }
     }
 
-    /// Ends a turn. If its handoff was not taken up, it is cancelled when the turn is dropped.
-    pub(super) fn end(&mut self, id: TurnId) -> Option<Turn> {
+    pub(super) fn end(&mut self, id: TurnId) -> Option<EndedTurn> {
         let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
         let turn = self.running.remove(at)?;
         self.weight -= turn.weight;
-        Some(turn)
+        Some(EndedTurn(turn))
+    }
+
+    /// Ends all of them.
+    pub(super) fn end_all(&mut self) -> Vec<EndedTurn> {
+        self.weight = 0;
+        self.running.drain(..).map(EndedTurn).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use super::queues::LocalQueues;
 #[cfg(feature = "tower")]
 use super::spec::RequestName;
 use super::spec::{LeaseSpec, Need, QueueName, name};
-use super::turns::TakenUp;
+use super::turns::{TakenUp, cancel};
 #[cfg(feature = "tower")]
 use crate::core::key::LockKey;
 #[cfg(feature = "tower")]
@@ -55,7 +55,6 @@ impl LocalQueues {
     ) -> Entry {
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let spec = (request.kind, request.owner.clone());
-        // Dropped after the lock.
         let mut unsuitable = Vec::new();
         let mut queues = self.lock();
         let since = queues.doubted.confirmed_since(now);
@@ -77,14 +76,14 @@ impl LocalQueues {
                 queue.admit(spec.0, now);
                 let asks = AdmissionState::Asks(queue.generation);
                 drop(queues);
-                drop(unsuitable);
+                cancel(unsuitable);
                 return Entry::Admitted(Admission::new(self, name, spec, asks.into()));
             }
         }
         let lingers = !queue.turns.lingering().is_empty();
         let waiter = self.wait_in(queue, name, spec, (ttl, whole));
         drop(queues);
-        drop(unsuitable);
+        cancel(unsuitable);
         if lingers {
             self.be_patient(&waiter.name, waiter.number);
         }
@@ -143,7 +142,7 @@ impl LocalQueues {
             TryEntry::Ask
         };
         drop(queues);
-        drop(unsuitable);
+        cancel(unsuitable);
         entry
     }
 
@@ -219,7 +218,8 @@ impl Waiter {
         queue.admit(self.spec.0, now);
         let asks = AdmissionState::Asks(queue.generation);
         drop(queues);
-        drop((gone, turns));
+        drop(gone);
+        cancel(turns);
         Some(self.admission_to(asks.into()))
     }
 }
@@ -231,11 +231,10 @@ impl Drop for Waiter {
         }
         // From here on nothing can be sent to it.
         self.admitted.close();
-        match self.admitted.try_recv() {
-            Ok(admitted) => self.queues.withdraw(&self.name, &self.spec, admitted),
-            Err(_) => {
-                drop(self.queues.change(&self.name, None, |queue| queue.leave(self.number)));
-            }
+        if let Ok(admitted) = self.admitted.try_recv() {
+            self.queues.withdraw(&self.name, &self.spec, admitted);
+        } else {
+            drop(self.queues.change(&self.name, None, |queue| queue.leave(self.number)));
         }
     }
 }

@@ -169,13 +169,13 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         file: "local_queue/waiter.rs",
         code: "let waiter = self.wait_in(queue, name, spec, (ttl, whole));
         drop(queues);
-        drop(unsuitable);
+        cancel(unsuitable);
         if lingers {
             self.be_patient(&waiter.name, waiter.number);
         }
         Entry::Waiter(waiter)",
         wrong: "drop(queues);
-        drop(unsuitable);
+        cancel(unsuitable);
         let mut queues = self.lock();
         let queue = self.queue(&mut queues, &name, now);
         let waiter = self.wait_in(queue, name, spec, (ttl, whole));

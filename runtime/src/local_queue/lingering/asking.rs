@@ -100,7 +100,7 @@ impl Asking {
         let Some(command) = &mut self.command else {
             // Without messages the lock could not be recalled.
             self.is_settled = true;
-            self.queues.end_asking(&self.name, self.turn);
+            self.queues.end(&self.name, self.turn);
             return Err(no_hints());
         };
         let answer = command.await;
@@ -114,7 +114,7 @@ impl Asking {
             self.queues.keep(turn, &self.request, self.fence, times, token, subscription);
             return Ok(None);
         }
-        self.queues.end_asking(&self.name, self.turn);
+        self.queues.end(&self.name, self.turn);
         match answer? {
             Lingering::Ended(ended) => Ok(Some(ended)),
             // Only of a lease in use.
@@ -126,7 +126,7 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         if !self.is_settled {
-            self.queues.end_asking(&self.name, self.turn);
+            self.queues.end(&self.name, self.turn);
             let outcome = UnknownOutcome::new(self.unanswered_since, self.sent);
             let requests = vec![self.request.clone()];
             self.queues.client.keeper.cancel_later(

@@ -9,7 +9,7 @@ use super::super::idle::Question;
 use super::super::queue::LocalQueue;
 use super::super::queues::LocalQueues;
 use super::super::spec::{QueueName, name};
-use super::super::turns::{TURN, Turn, TurnId};
+use super::super::turns::{TURN, TurnId, cancel};
 use super::Asking;
 use crate::core::key::LockKey;
 use crate::hints::RecallListener;
@@ -30,12 +30,12 @@ impl LocalQueues {
             let lingering = queue.turns.lingering();
             for id in lingering.into_iter().filter(|id| is_meant(*id)) {
                 let Some(turn) = queue.turns.find(id) else { continue };
-                let is_idle = turn.is_idle();
+                let (is_idle, is_asking) = (turn.is_idle(), turn.is_asking());
                 let Some(linger) = &mut turn.linger else { continue };
                 if linger.is_recalled() {
                     continue;
                 }
-                if linger.is_asking || linger.is_refilling {
+                if is_asking || linger.is_refilling {
                     // One question at a time: it asks again after the answer.
                     linger.wanted.note_message();
                 } else if is_idle {
@@ -71,7 +71,7 @@ impl LocalQueues {
         if let Some(asking) = asking {
             self.client.keeper.spawn(settle(self.clone(), name.clone(), asking, usage));
         } else {
-            self.end_asking(name, turn);
+            self.end(name, turn);
             self.cancel(request, since);
         }
     }
@@ -83,7 +83,7 @@ impl LocalQueues {
     }
 
     /// Ends the idle leases of a queue, and lets those in use be handed on for one more turn.
-    pub(super) fn recall(self: &Arc<Self>, name: &QueueName, is_wanted: bool) -> Vec<Turn> {
+    pub(super) fn recall(self: &Arc<Self>, name: &QueueName, is_wanted: bool) {
         let now = self.now();
         let (mut ended, mut in_use, mut request) = (Vec::new(), Vec::new(), None);
         self.change(name, None, |queue| {
@@ -106,7 +106,7 @@ impl LocalQueues {
         for id in in_use {
             self.end_later(name, id, now + TURN);
         }
-        ended
+        cancel(ended);
     }
 
     /// Notes that the store has recalled a lock: it does not linger for a while. Several of its

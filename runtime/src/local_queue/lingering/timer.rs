@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::super::queues::{LocalQueues, Queues};
 use super::super::spec::QueueName;
-use super::super::turns::{Turn, TurnId};
+use super::super::turns::{EndedTurn, TurnId, TurnState, cancel};
 use crate::state::lease::GrantTimes;
 use crate::state::telemetry;
 use crate::store::{Ask, Lingering, Request, Usage};
@@ -75,7 +75,7 @@ impl LocalQueues {
                 queue.sort_out_idle(now, &mut ended, &mut renewed);
                 None::<()>
             });
-            drop(ended);
+            cancel(ended);
             for (turn, request) in renewed {
                 self.refill(name.clone(), turn, &request, Usage::InUse);
             }
@@ -110,7 +110,7 @@ impl LocalQueues {
                 }
             } else {
                 // Others wait, the lease has ended, or nobody knows.
-                drop(queues.recall(&name, matches!(answer, Some(Lingering::Wanted))));
+                queues.recall(&name, matches!(answer, Some(Lingering::Wanted)));
             }
         };
         if !self.client.keeper.spawn(answered) {
@@ -130,14 +130,13 @@ impl super::super::queue::LocalQueue {
     /// When this idle lease is to be looked at.
     fn check_due(&mut self, id: TurnId, now: Instant) -> Option<Instant> {
         let turn = self.turns.find(id)?;
-        let linger = turn.linger.as_ref()?;
-        let ends = linger.idle_since? + linger.lasts;
-        // Until a renewal is answered, the next is not due.
-        let renewal = if linger.is_refilling {
-            now + UNANSWERED
-        } else {
-            turn.handoff.as_ref()?.renewal_due()?
+        let (linger, TurnState::Idle { since, handoff }) = (turn.linger.as_ref()?, &turn.state)
+        else {
+            return None;
         };
+        let ends = *since + linger.lasts;
+        // Until a renewal is answered, the next is not due.
+        let renewal = if linger.is_refilling { now + UNANSWERED } else { handoff.renewal_due()? };
         Some(ends.min(renewal))
     }
 
@@ -151,17 +150,16 @@ impl super::super::queue::LocalQueue {
     fn sort_out_idle(
         &mut self,
         now: Instant,
-        ended: &mut Vec<Turn>,
+        ended: &mut Vec<EndedTurn>,
         renewed: &mut Vec<(TurnId, Request)>,
     ) {
         let idle = std::mem::take(&mut self.idle);
         for id in idle {
             let Some(turn) = self.turns.find(id) else { continue };
             let Some(linger) = &mut turn.linger else { continue };
-            let Some(since) = linger.idle_since else { continue };
-            let Some(handoff) = &turn.handoff else { continue };
+            let TurnState::Idle { since, handoff } = &turn.state else { continue };
             let (is_due, is_over) = (handoff.renewal_due() <= Some(now), handoff.is_over(now));
-            if since + linger.lasts <= now || is_over {
+            if *since + linger.lasts <= now || is_over {
                 ended.extend(self.turns.end(id));
                 continue;
             }

@@ -186,9 +186,9 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-turn-has-no-end",
         0,
         "local_queue/turns.rs",
-        "self.add(Turn { id, weight, ends, left: TOKENS - 1, handoff: None, linger: None });",
+        "self.add(Turn { id, weight, ends, left: TOKENS - 1, state, linger: None });",
         "let ends = ends + NEVER;
-         self.add(Turn { id, weight, ends, left: u64::MAX, handoff: None, linger: None });",
+         self.add(Turn { id, weight, ends, left: u64::MAX, state, linger: None });",
     )
     .among(&[]),
     mistake(
