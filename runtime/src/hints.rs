@@ -96,7 +96,8 @@ impl HintRouter {
     pub(crate) fn route(self: &Arc<Self>, request: &Request) -> Route {
         let (request, unread, arrived) = (request.clone(), Mutex::default(), Notify::new());
         let mailbox = Arc::new(Mailbox { request, unread, arrived });
-        self.routes().mailboxes.insert(mailbox.request.id, mailbox.clone());
+        let before = self.routes().mailboxes.insert(mailbox.request.id, mailbox.clone());
+        debug_assert!(before.is_none(), "two routes for {:?}", mailbox.request.id);
         Route { hints: self.clone(), mailbox }
     }
 

@@ -61,6 +61,7 @@ impl<T: AnswerOf> InFlight<T> {
 
     /// Sends a command. False if the store has none for it.
     pub(crate) fn send(&mut self, command: impl FnOnce(&dyn Store) -> Option<Reply<T>>) -> bool {
+        debug_assert!(self.command.is_none(), "a command is in flight");
         self.sent = self.client.store.now();
         self.command = command(&*self.client.store);
         self.is_under_way()
@@ -109,11 +110,8 @@ impl<T: AnswerOf> InFlight<T> {
     pub(crate) fn give_up(&mut self, requests: impl FnOnce() -> Vec<Request>) {
         if self.is_begun() {
             let outcome = UnknownOutcome::new(self.unanswered_since, self.sent);
-            self.client.keeper.cancel_later(
-                requests(),
-                self.command.take().map(Reply::of_any),
-                outcome,
-            );
+            let command = self.command.take().map(Reply::of_any);
+            self.client.keeper.cancel_later(requests(), command, outcome);
         }
     }
 }

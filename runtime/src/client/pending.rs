@@ -220,6 +220,8 @@ impl PendingRequest {
 
     fn send(&mut self, live: Option<Duration>) {
         let waiting = live.map(|live| Waiting { live, position: self.position() });
+        let is_routed = self.route.is_some() || !self.client().store.has_queue();
+        debug_assert!(waiting.is_none() || is_routed, "an offer could be missed");
         (self.live, self.ttl) = (live.unwrap_or_default(), self.request.ttl);
         self.in_flight.send(|store| Some(store.acquire(&self.request, waiting)));
         self.first_asked.get_or_insert(self.in_flight.sent);

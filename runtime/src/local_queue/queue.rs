@@ -132,6 +132,7 @@ impl LocalQueue {
     /// Counts an asker out. Askers of earlier generations do not count.
     pub(super) fn dismiss(&mut self, kind: Kind, generation: u64) {
         if self.generation == generation {
+            debug_assert!(self.askers > 0 && self.asking_weight >= weight(kind), "out twice");
             self.askers -= 1;
             self.asking_weight -= weight(kind);
         }

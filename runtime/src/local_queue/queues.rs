@@ -126,6 +126,7 @@ impl LocalQueues {
                 admitted.push(waiter);
             }
             if queue.is_idle() {
+                debug_assert!(queue.waiting.is_empty(), "waiters whom nobody wakes");
                 queues.by_name.remove(name);
             }
         }

@@ -192,6 +192,11 @@ impl Turns {
     }
 
     fn add(&mut self, turn: Turn) {
+        let is_asked_about = matches!(turn.state, TurnState::Asking { .. });
+        debug_assert!(
+            is_asked_about == turn.linger.is_some(),
+            "only a lingering turn is asked about"
+        );
         debug_assert!(self.running.back().is_none_or(|last| last.id < turn.id), "out of order");
         self.weight += turn.weight;
         self.running.push_back(turn);
@@ -229,6 +234,7 @@ impl Turns {
         let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
         let turn = self.running.remove(at)?;
         self.weight -= turn.weight;
+        debug_assert_eq!(self.weight, self.running.iter().map(|it| it.weight).sum::<u64>());
         Some(EndedTurn(turn))
     }
 

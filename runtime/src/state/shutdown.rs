@@ -126,6 +126,8 @@ impl Shutdown {
     /// Counts a lease out: the store no longer has it. `by_release` says whether a release
     /// ended it.
     pub(crate) fn lease_ends(&self, by_release: bool) {
+        let is_counted = self.counts.left.load(Ordering::SeqCst) >= LEASE;
+        debug_assert!(is_counted, "a lease is counted out twice");
         if by_release && self.has_begun() {
             self.counts.released.fetch_add(1, Ordering::SeqCst);
         }
@@ -140,7 +142,8 @@ impl Shutdown {
 
     /// Counts an activity out.
     pub(crate) fn activity_ends(&self) {
-        self.counts.left.fetch_sub(ACTIVITY, Ordering::SeqCst);
+        let before = self.counts.left.fetch_sub(ACTIVITY, Ordering::SeqCst);
+        debug_assert!(before % LEASE >= ACTIVITY, "an activity is counted out twice");
         self.wake_if_drained();
     }
 

@@ -131,7 +131,7 @@ fn a_lease_with_two_ends_is_found() {
 #[test]
 fn a_lease_that_is_counted_out_twice_is_found() {
     let mistake = "a lease looks whether it was counted out before it notes it";
-    finds(mistake, "released, left", a_lease_ends_in_one_way);
+    finds(mistake, "counted out twice", a_lease_ends_in_one_way);
 }
 
 #[test]

@@ -44,6 +44,8 @@ impl Deadlines {
         options: &Options,
         received: impl FnOnce() -> Instant,
     ) -> Self {
+        let is_promised = times.is_offer || times.deadline <= times.sent + ttl;
+        debug_assert!(is_promised, "a lease outlasts its TTL: {times:?}, {ttl:?}");
         let keep = Some(options.hold_at_least).filter(|keep| !keep.is_zero());
         Self {
             start: times.sent,
@@ -79,6 +81,7 @@ impl Deadlines {
 
     /// Extends the deadline: a renewal that was sent at `sent` has set this TTL.
     pub(super) fn extend(&self, sent: Instant, ttl: Duration) {
+        debug_assert!(ttl <= self.ttl, "a renewal of {ttl:?} for {:?}", self.ttl);
         let deadline = sent.saturating_duration_since(self.start) + validity(ttl);
         self.deadline.fetch_max(nanos(deadline), Ordering::AcqRel);
         self.is_offer.store(false, Ordering::Release);

@@ -123,6 +123,7 @@ impl Table {
         if let Some(lock) = self.locks.get_mut(key) {
             lock.expire(now);
             let answer = command(lock, &mut context);
+            lock.assert_sound();
             self.hints = context.hints;
             if lock.is_blank() {
                 self.locks.remove(key);
@@ -131,6 +132,7 @@ impl Table {
         }
         let mut lock = LockState::default();
         let answer = command(&mut lock, &mut context);
+        lock.assert_sound();
         self.hints = context.hints;
         if !lock.is_blank() {
             self.sweep(now);

@@ -75,6 +75,7 @@ impl Counters {
                 number
             }
         };
+        debug_assert!(number > last.number, "{number} after {last:?}");
         Token { number, since: Some(now) }
     }
 

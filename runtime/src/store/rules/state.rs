@@ -138,6 +138,19 @@ impl LockState {
         is_unheld && is_unmarked && self.queue.is_empty()
     }
 
+    /// What every command leaves behind, where nobody deletes keys by hand.
+    pub(in crate::store) fn assert_sound(&self) {
+        debug_assert_eq!(self.queue.order.len(), self.queue.waiters.len(), "queue and waiters");
+        let Some(record) = &self.record else { return };
+        let is_one = matches!(record.status, Status::One { .. } | Status::Kept { .. });
+        debug_assert!(!is_one || record.kind == LockKind::Mutex, "one holder, of {record:?}");
+        let is_many = matches!(record.status, Status::Many);
+        debug_assert!(!is_many || record.kind != LockKind::Mutex, "many holders, of {record:?}");
+        debug_assert!(record.may_have_waiters || self.queue.is_empty(), "forgotten waiters");
+        let is_back = record.ended.is_some_and(|ended| record.holds(ended));
+        debug_assert!(!is_back, "a request that has ended holds the lock: {record:?}");
+    }
+
     /// The record knows; but when it has expired, the queue may still be there.
     pub(super) fn nobody_waits(&self) -> bool {
         self.record

@@ -1,6 +1,6 @@
 //! The fencing tokens of all locks, for ever.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::call::Verb;
 use super::change::{Change, shown};
@@ -15,6 +15,8 @@ const BLOCK: u64 = 64;
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     greatest: BTreeMap<Place, u64>,
+    /// Where the last grant used its own token alone: a release has deleted the record.
+    used_one: BTreeSet<Place>,
     /// The token of each lock's record, and until when that is there at least.
     seen: BTreeMap<Place, (u64, i64)>,
     noted: Option<Noted>,
@@ -73,8 +75,14 @@ impl Tokens {
         let mut found = Vec::new();
         let (before, after) = (change.before.record(), change.after.record());
         let was = before.map_or(0, Record::token);
-        let Some(record) = after else { return found };
-        let (token, verb) = (record.token(), change.call.script.verb);
+        let verb = change.call.script.verb;
+        let Some(record) = after else {
+            if before.is_some() && verb == Verb::Release {
+                self.used_one.insert(change.place.clone());
+            }
+            return found;
+        };
+        let token = record.token();
         let greatest = self.greatest.entry(change.place.clone()).or_default();
         // A record that is gone takes its token along, if others still hold the lock.
         let is_restored = before.is_none() && token == 0;
@@ -84,7 +92,9 @@ impl Tokens {
         let known = if has_noted { *greatest } else { was };
         let may_fall = !has_noted && verb == Verb::Repair;
         // A client that keeps a lease has reserved what is below its new token.
-        let least = if matches!(verb, Verb::Linger | Verb::Repair) { 1 } else { BLOCK };
+        let has_used_one = self.used_one.remove(change.place);
+        let is_block = !has_used_one && !matches!(verb, Verb::Linger | Verb::Repair);
+        let least = if is_block { BLOCK } else { 1 };
         if token != was && !is_restored && !may_fall && known > 0 && token < known + least {
             found.push(format!("token {token} after {known}"));
         }

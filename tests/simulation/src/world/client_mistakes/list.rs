@@ -11,8 +11,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "nobody-cancels-after-giving-up",
         20,
         "client/in_flight.rs",
-        "self.client.keeper.cancel_later(requests(), self.command.take(), outcome);",
-        "drop((requests(), self.command.take(), outcome));",
+        "self.client.keeper.cancel_later(requests(), command, outcome);",
+        "drop((requests(), command, outcome));",
     ),
     mistake(
         "a-late-copy-is-not-cancelled-again",
