@@ -95,7 +95,7 @@
 //!
 //! | what | type |
 //! |---|---|
-//! | a client, and how it connects | [`Locks`], [`LocksBuilder`](struct.LocksBuilder.html), [`QuorumLocks`] |
+//! | a client, and how it connects | [`Locks`], [`LocksBuilder`](struct.LocksBuilder.html), [`QuorumLocks`](struct.QuorumLocks.html) |
 //! | either client, as an argument | [`LockClient`], [`SemaphoreClient`] |
 //! | kinds of lock | [`Mutex`], [`ReentrantMutex`], [`Semaphore`], [`RwLock`], [`MultiLock`] |
 //! | a held lock | [`Lease`], [`LeaseSet`]; of work that succeeds once also [`Tick`] |
@@ -108,8 +108,8 @@
 //! | the layer | [`LockLayer`](tower/struct.LockLayer.html), [`path_key`](tower/fn.path_key.html), [`tower`](tower/index.html) |
 //! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`], [`ServerAnswer`] |
 //! | what a release or a shutdown did | [`Released`], [`ShutdownReport`] |
-//! | an operator's view | [`LockList`], [`LockInfo`], [`LockKind`], [`Holder`], [`Waiter`], [`ClientInfo`], [`ClientId`], [`LastSuccess`], [`Forced`], [`Diagnosis`], [`Finding`], [`Severity`], [`Fact`], [`console`](console/index.html) |
-//! | faults for tests | [`Faults`], [`Fault`] |
+//! | an operator's view | [`LockList`], [`LockInfo`], [`LockKind`], [`Holder`], [`Waiter`], [`ClientInfo`], [`ClientId`], [`LastSuccess`], [`Forced`], [`Diagnosis`](struct.Diagnosis.html), [`Finding`](struct.Finding.html), [`Severity`](enum.Severity.html), [`Fact`](struct.Fact.html), [`console`](console/index.html) |
+//! | faults for tests | [`Faults`](struct.Faults.html), [`Fault`](enum.Fault.html) |
 //!
 //! # Features
 //!

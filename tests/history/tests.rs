@@ -294,6 +294,10 @@ fn a_grant_past_a_waiter_is_found() {
     // It has the place of an earlier request of its process.
     let gave_up = "ask b:0 90ms m Mutex 1 1 b 1000ms 0\n refused b:0 2500ms timed-out\n";
     assert_none(&[&both, gave_up].concat());
+    // It was handed the lease by one that held it when it came.
+    let before = wait("b:0", "m", 90, 1_990, "1").replace("2000ms", "2500ms");
+    let handed = second.replace(" 1\n", " 2\n");
+    assert_none(&[before, first.replace(" 2\n", " 3\n"), handed].concat());
     for reason in [
         "stopped a 1000ms 1500ms\n",
         "stalled a 1000ms 1500ms\n",

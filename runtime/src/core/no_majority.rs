@@ -48,7 +48,7 @@ pub struct ServerAnswer {
 
 impl NoMajority {
     /// Collects the servers and their answers.
-    #[cfg(feature = "quorum")]
+    #[cfg(any(feature = "quorum", test))]
     pub(crate) fn of(answers: impl Iterator<Item = (String, String)>) -> Self {
         let answer = |(server, answer): (String, String)| {
             // An error may begin with the server's name, which stands in front of it here.

@@ -100,6 +100,8 @@ impl LocalQueues {
         let handoff = Handoff::of(&self.client, request.clone(), fence, times);
         let now = self.now();
         let (mut handoff, mut over, mut is_doubted) = (Some(handoff), None, false);
+        // What is left of these is dropped once the queue is unlocked.
+        let mut subscription = subscription;
         let waiter = self.change(name, None, |queue| {
             let may_linger = self.may_linger();
             let has_waiters = !queue.waiting.is_empty();
@@ -116,7 +118,7 @@ impl LocalQueues {
             });
             linger.refill_below = turn.left / 2;
             is_doubted = linger.wanted.take_message();
-            linger.subscription = subscription;
+            linger.subscription = subscription.take();
             // As long as the store's note lasts, it tells this client when others want the lock.
             turn.ends = times.deadline;
             linger.confirmed = Some(times.sent);

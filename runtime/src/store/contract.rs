@@ -103,8 +103,8 @@ pub trait Listener: fmt::Debug + Send + Sync {
 ///
 /// The test modules `conformance` hold every store to this contract.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Sends a command: now, not when the answer is polled. One that it can't do it refuses:
-    /// [`AcquireAll`](Command::AcquireAll) grants nothing, any other fails.
+    /// Sends a command: now, not when the answer is polled. Nobody sends one that it
+    /// [can't](Self::can) do; it then grants nothing, and may fail.
     fn send(&self, command: Command<'_>) -> StoreFuture<Answer>;
 
     /// Returns true if it can do the command now.

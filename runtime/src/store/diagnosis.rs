@@ -18,8 +18,11 @@ pub(crate) const FORKED: &str = "forked";
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
+/// # #[cfg(feature = "doctor")]
+/// # {
 /// let locks = leasehold::Locks::in_memory();
 /// assert!(locks.diagnose().await.findings.is_empty());
+/// # }
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -100,6 +103,7 @@ pub(crate) fn short(text: &str) -> String {
 /// # Examples
 ///
 /// ```
+/// # #[cfg(feature = "doctor")]
 /// fn print(facts: &[leasehold::Fact]) {
 ///     for fact in facts {
 ///         println!("{:21} {:12} {}", fact.server, fact.name, fact.value);
@@ -126,12 +130,15 @@ pub struct Fact {
 /// # Examples
 ///
 /// ```
+/// # #[cfg(feature = "doctor")]
+/// # {
 /// use leasehold::{Finding, Severity};
 ///
 /// fn wakes_somebody(finding: &Finding) -> bool {
 ///     finding.severity == Severity::Problem && finding.check != "unreachable"
 /// }
 /// # let _ = wakes_somebody;
+/// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -158,9 +165,12 @@ pub struct Finding {
 /// # Examples
 ///
 /// ```
+/// # #[cfg(feature = "doctor")]
+/// # {
 /// use leasehold::Severity;
 ///
 /// assert!(Severity::Problem > Severity::Warning);
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]

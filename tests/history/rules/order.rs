@@ -105,11 +105,13 @@ fn waits(request: &Request) -> bool {
         && is_answered
 }
 
-/// When somebody in its process joined the queue who may have left the place to it.
+/// When somebody in its process joined the queue who may have left the place to it, or handed it the
+/// lease.
 fn has_place_since(history: &History, of_lock: &[&Request], request: &Request) -> Nanos {
     let mut since = request.asked;
     for before in of_lock.iter().rev().filter(|it| it.worker() == request.worker()) {
-        if before.asked < since && since <= answered(history, before) {
+        let until = answered(history, before).max(before.ended.unwrap_or_default());
+        if before.asked < since && since <= until {
             since = before.asked;
         }
     }

@@ -8,12 +8,12 @@
 mod hostile;
 mod map;
 mod node;
+mod refreshing;
 mod slots;
 mod subscriptions;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use tokio::time::sleep;
 
 use self::map::SlotMap;
 use self::node::{Common, Node};
+use self::refreshing::Refreshing;
 use self::slots::Range;
 use self::subscriptions::Subscriptions;
 use super::answer::PendingAnswer;
@@ -58,7 +59,7 @@ const REPORT_LIMIT: Duration = Duration::from_millis(500);
 pub(super) struct Cluster {
     common: Common,
     map: Mutex<SlotMap>,
-    is_refreshing: AtomicBool,
+    refreshing: Refreshing,
     /// They have a connection of their own. When a slot migrates, the server ends the
     /// subscriptions in it unasked. The driver takes that for the answer to a command in
     /// flight, and from then on gives each answer to the wrong command.
@@ -83,7 +84,7 @@ impl Cluster {
         let cluster = Self {
             map: Mutex::new(SlotMap::new(seeds)),
             common,
-            is_refreshing: AtomicBool::new(false),
+            refreshing: Refreshing::default(),
             subscriptions: Arc::new(subscriptions),
         };
         // The nodes have to connect first.
@@ -144,21 +145,23 @@ impl Cluster {
         }
     }
 
-    /// Refreshes the slot map in the background, unless that was done just now.
+    /// Refreshes the slot map in the background: once more, after a pause, if there is another reason
+    /// meanwhile.
     fn refresh(self: &Arc<Self>) {
-        if self.is_refreshing.swap(true, Ordering::Relaxed) {
+        if !self.refreshing.begins() {
             return;
         }
         let cluster = self.clone();
         let refreshing = async move {
-            match cluster.slots(REPORT_LIMIT).await {
-                Ok(ranges) => cluster.assign(&ranges),
-                Err(error) => {
-                    tracing::debug!(error = %error.source, "no node of the lock store's cluster reports the slots");
+            while cluster.refreshing.goes_on() {
+                match cluster.slots(REPORT_LIMIT).await {
+                    Ok(ranges) => cluster.assign(&ranges),
+                    Err(error) => {
+                        tracing::debug!(error = %error.source, "no node of the lock store's cluster reports the slots");
+                    }
                 }
+                sleep(REFRESH_PAUSE).await;
             }
-            sleep(REFRESH_PAUSE).await;
-            cluster.is_refreshing.store(false, Ordering::Relaxed);
         };
         self.common.runtime.spawn(refreshing.boxed());
     }

@@ -306,7 +306,7 @@ impl Encoder {
 
     /// A member of a quorum has a script for readers and writers alone.
     fn vote(&self, request: &Request, again: Duration) -> Encoded {
-        if request.kind.is_mutex() {
+        if !matches!(request.kind, Kind::Read | Kind::Write) {
             return self.acquire(request, None);
         }
         self.of(request, &[&script::RW_VOTE; 4]).millis(request.ttl).millis(again)

@@ -194,6 +194,7 @@ impl Store for RedisStore {
             && match command {
                 Command::Request(_, RequestCommand::Linger(_)) => self.transport.can_recall(),
                 Command::AcquireAll(requests) => self.can_share_command(requests),
+                Command::Diagnose => cfg!(feature = "doctor"),
                 _ => true,
             }
     }
