@@ -157,9 +157,9 @@ impl super::super::queue::LocalQueue {
         for id in idle {
             let Some(turn) = self.turns.find(id) else { continue };
             let Some(linger) = &mut turn.linger else { continue };
-            let TurnState::Idle { since, handoff } = &turn.state else { continue };
+            let TurnState::Idle { since, ref handoff } = turn.state else { continue };
             let (is_due, is_over) = (handoff.renewal_due() <= Some(now), handoff.is_over(now));
-            if *since + linger.lasts <= now || is_over {
+            if since + linger.lasts <= now || is_over {
                 ended.extend(self.turns.end(id));
                 continue;
             }
