@@ -35,3 +35,12 @@ pub struct StoreError {
     /// The driver's error.
     pub source: Box<dyn Error + Send + Sync>,
 }
+
+impl StoreError {
+    /// The error for a command that the store can never do. It did not run.
+    #[cfg(feature = "redis")]
+    pub(crate) fn impossible(problem: String) -> Self {
+        let (outcome, source) = (Outcome::NotRun, problem.into());
+        Self { outcome, is_passing: false, is_shut_down: false, source }
+    }
+}

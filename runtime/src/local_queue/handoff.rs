@@ -123,9 +123,7 @@ impl Handoff {
         let place = self.place.take();
         Some((Grant { request, fence: self.fence, times, tick: None, place }, activity))
     }
-}
 
-impl Handoff {
     /// Cancels its request: nobody takes it up.
     pub(super) fn cancel(mut self) {
         self.give_up();
@@ -145,7 +143,8 @@ impl Handoff {
 }
 
 impl Drop for Handoff {
-    /// Its queue is gone: the client has ended, or a task that had taken it up.
+    /// A backstop: its queue is dropped with the client, or a task is dropped before it has made a
+    /// lease of it.
     fn drop(&mut self) {
         self.give_up();
     }

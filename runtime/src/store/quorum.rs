@@ -26,7 +26,6 @@ use super::{
     Answer, Ask, ClientId, ClientInfo, Command, Diagnosis, Kind, Listener, LockCommand, Request,
     RequestCommand, Store, StoreError, StoreFuture, Subscription, at_once,
 };
-use crate::core::error::Outcome;
 use crate::system;
 
 /// How long a refused writer keeps new readers out: long enough for one more try after the
@@ -68,10 +67,8 @@ impl Quorum {
 
 /// Refuses what several stores can't do together.
 fn refuse(what: &str) -> StoreFuture<Answer> {
-    let source = format!("{what} is not possible on a quorum of servers; use one server").into();
-    let error =
-        StoreError { outcome: Outcome::NotRun, is_passing: false, is_shut_down: false, source };
-    at_once(Err(error))
+    let problem = format!("{what} is not possible on a quorum of servers; use one server");
+    at_once(Err(StoreError::impossible(problem)))
 }
 
 impl Quorum {

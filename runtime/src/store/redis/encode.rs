@@ -167,7 +167,7 @@ impl Encoder {
         }
     }
 
-    pub(super) fn acquire_all(&self, requests: &[Request], ttl: Duration) -> Encoded {
+    pub(super) fn acquire_all(&self, requests: &[Request]) -> Encoded {
         // The script for mutexes alone has less to define, and costs the server less.
         let has_permits = !requests.iter().all(|request| request.kind.is_mutex());
         let mut command = Encoded::new(if has_permits {
@@ -179,9 +179,8 @@ impl Encoder {
             command = command.lock_keys(&request.key, &self.prefix);
         }
         if let Some(first) = requests.first() {
-            command = self.shared_key(&first.key, command);
+            command = self.shared_key(&first.key, command).millis(first.ttl);
         }
-        command = command.millis(ttl);
         for request in requests {
             command = command.arg(&*holder(request));
             if has_permits {

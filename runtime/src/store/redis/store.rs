@@ -15,7 +15,6 @@ use super::replicated::{Replicated, ReplicatedCommand, Unconfirmed};
 use super::settings::Settings;
 use super::transport::Transport;
 use super::{decode, inspect, listing};
-use crate::core::error::Outcome;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
@@ -73,9 +72,7 @@ impl RedisStore {
         };
         replicated.send(ReplicatedCommand { command, then: unconfirmed(), counts, limit })
     }
-}
 
-impl RedisStore {
     fn for_request(&self, request: &Request, command: RequestCommand) -> StoreFuture<Answer> {
         let (encoded, decode) = self.encoder.for_request(request, command);
         let answer = match command {
@@ -92,17 +89,23 @@ impl RedisStore {
     }
 
     fn send_for_all(&self, requests: &[Request]) -> StoreFuture<Answer> {
-        // A request for the one lock finds a value of another type, and names it.
-        let foreign = Err(None);
-        let Some(first) = requests.first().filter(|_| self.can_share_command(requests)) else {
-            return at_once(Ok(Answer::All(foreign)));
-        };
-        let command = self.encoder.acquire_all(requests, first.ttl);
+        let command = self.encoder.acquire_all(requests);
         let (answer, count) = (self.send_for_grant(command, requests), requests.len());
         Box::pin(async move {
             let read = |answer: &[u64]| decode::all(answer, count);
-            decode_numbers(answer.await, foreign, read).map(Answer::All)
+            // A request for the one lock finds a value of another type, and names it.
+            decode_numbers(answer.await, Err(None), read).map(Answer::All)
         })
+    }
+
+    /// Returns true if its servers can ever do the command.
+    fn is_possible(&self, command: &Command<'_>) -> bool {
+        command.fits_kind()
+            && match command {
+                Command::AcquireAll(requests) => self.can_share_command(requests),
+                Command::Diagnose => cfg!(feature = "doctor"),
+                _ => true,
+            }
     }
 
     fn can_share_command(&self, requests: &[Request]) -> bool {
@@ -165,14 +168,12 @@ fn refuse(command: &Command<'_>) -> StoreFuture<Answer> {
     if let Command::AcquireAll(_) = command {
         return at_once(Ok(Answer::All(Err(None))));
     }
-    let (outcome, source) = (Outcome::NotRun, format!("the store can't `{}`", command.name()));
-    let (is_passing, is_shut_down, source) = (false, false, source.into());
-    at_once(Err(StoreError { outcome, is_passing, is_shut_down, source }))
+    at_once(Err(StoreError::impossible(format!("the store can't `{}`", command.name()))))
 }
 
 impl Store for RedisStore {
     fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
-        if !command.fits_kind() {
+        if !self.is_possible(&command) {
             return refuse(&command);
         }
         match command {
@@ -190,13 +191,8 @@ impl Store for RedisStore {
     }
 
     fn can(&self, command: &Command<'_>) -> bool {
-        command.fits_kind()
-            && match command {
-                Command::Request(_, RequestCommand::Linger(_)) => self.transport.can_recall(),
-                Command::AcquireAll(requests) => self.can_share_command(requests),
-                Command::Diagnose => cfg!(feature = "doctor"),
-                _ => true,
-            }
+        let lingers = matches!(command, Command::Request(_, RequestCommand::Linger(_)));
+        self.is_possible(command) && (!lingers || self.transport.can_recall())
     }
 
     fn listen(&self, _: ClientId, listener: Weak<dyn Listener>) {
