@@ -3,97 +3,74 @@
 use proc_macro2::Ident;
 use syn::{Error, LitInt};
 
-use crate::args::CallOption;
+use crate::{
+    args::CallOption,
+    option_rules::{self, Rule},
+};
+
+const fn rule(option: &'static str) -> Rule {
+    Rule { option, range: None, is_for_mutexes: false, not_with: &[], needs: None }
+}
+
+const ASKS: &str = "each call asks the server whether the work is done, and a nested call of a \
+                    `reentrant` function asks nothing";
+
+/// The rules of what only the attribute has.
+const OWN: [Rule; 3] = [
+    Rule {
+        not_with: &[(
+            "mode",
+            "`permits` makes the lock a semaphore, and `mode` makes it a read-write lock",
+        )],
+        ..rule("permits")
+    },
+    Rule {
+        needs: Some(("permits", "`weight` is how many of a semaphore's permits a call takes")),
+        ..rule("weight")
+    },
+    Rule {
+        is_for_mutexes: true,
+        not_with: &[("once", ASKS), ("once_per", ASKS)],
+        ..rule("reentrant")
+    },
+];
 
 /// The contradictions among the names that were `given`, and among the `options` whose
 /// values are valid.
-pub(crate) fn contradictions(
-    given: &[Ident],
-    options: &[CallOption],
-) -> impl Iterator<Item = Error> {
-    let name = |name: &str| given.iter().find(|given| *given == name);
-    let (permits, mode) = (name("permits"), name("mode"));
-    let both = permits.filter(|_| mode.is_some()).map(|permits| {
-        let text = "`permits` makes the lock a semaphore, `mode` makes it a read-write lock: \
-                    remove one of the two";
-        Error::new(permits.span(), text)
-    });
-    let hold = name("hold_at_least").zip(permits.or(mode)).map(|(hold, other)| {
-        let text =
-            format!("only mutexes support `hold_at_least` (for scheduled jobs): remove `{other}`");
-        Error::new(hold.span(), text)
-    });
-    let weight = name("weight").filter(|_| permits.is_none()).map(|weight| {
-        let text = match mode {
-            None => {
-                "`weight` is the number of a semaphore's `permits` that a call takes: add \
-                 `permits = ...`, or remove `weight`"
-            }
-            Some(_) => {
-                "only semaphores support `weight`, and `mode` makes the lock a read-write lock: \
-                 remove `weight`"
-            }
-        };
-        Error::new(weight.span(), text)
-    });
-    let unrenewed =
-        options.iter().find(|it| it.name == "auto_renew" && it.value.to_string() == "false");
-    let ends_twice = name("max_hold").filter(|_| unrenewed.is_some()).map(|most| {
+pub(crate) fn contradictions(given: &[Ident], options: &[CallOption]) -> Vec<Error> {
+    let given_name = |name: &str| given.iter().find(|given| *given == name);
+    let mut errors: Vec<_> = OWN
+        .iter()
+        .chain(&option_rules::ALL)
+        .filter_map(|rule| {
+            let text = problem(rule, |name| given_name(name).is_some());
+            Some(Error::new(given_name(rule.option)?.span(), text?))
+        })
+        .collect();
+    let is_unrenewed = |it: &CallOption| it.name == "auto_renew" && it.value.to_string() == "false";
+    if let Some(most) = given_name("max_hold").filter(|_| options.iter().any(is_unrenewed)) {
         let text = "with `auto_renew = false` the lease ends after its `ttl`: set `ttl` to that time, \
                     and remove `max_hold`";
-        Error::new(most.span(), text)
-    });
-    let stays_twice = name("linger").filter(|_| name("hold_at_least").is_some()).map(|linger| {
-        let text = "`linger` keeps a lock that is free for others on demand, and `hold_at_least` \
-                    keeps it from everybody: remove one of them";
-        Error::new(linger.span(), text)
-    });
-    let errors = both.into_iter().chain(hold).chain(weight).chain(ends_twice);
-    let errors = errors.chain(stays_twice).chain(of_once(given)).chain(of_reentrant(given));
-    errors.chain(overweight(options))
+        errors.push(Error::new(most.span(), text));
+    }
+    errors.extend(overweight(options));
+    errors
 }
 
-/// What goes with re-entry: a mutex, and no question that only the server can answer.
-fn of_reentrant(given: &[Ident]) -> Option<Error> {
-    let name = |name: &str| given.iter().find(|given| *given == name);
-    let reentrant = name("reentrant")?;
-    let text = if let Some(other) = name("permits").or(name("mode")) {
-        format!("only mutexes support `reentrant`: remove `{other}`")
-    } else {
-        let once = name("once").or(name("once_per"))?;
-        format!(
-            "with `{once}` each call asks the server whether the work is done, and a nested call \
-             of a `reentrant` function asks nothing: remove one of them"
-        )
-    };
-    Some(Error::new(reentrant.span(), text))
-}
-
-/// What goes with work that is to succeed once: a mutex, and no other rule for its end.
-fn of_once(given: &[Ident]) -> Option<Error> {
-    let name = |name: &str| given.iter().find(|given| *given == name);
-    let of = |name: &Ident, text: String| Some(Error::new(name.span(), text));
-    let per = name("once_per");
-    if let (Some(offset), None) = (name("offset"), per) {
-        let text =
-            "`offset` shifts the ticks of `once_per`: add `once_per = ...`, or remove `offset`";
-        return of(offset, text.to_owned());
+/// What an option's rule has against the others.
+fn problem(rule: &Rule, is_given: impl Fn(&str) -> bool) -> Option<String> {
+    let option = rule.option;
+    let other_kind = ["permits", "mode"].into_iter().find(|kind| is_given(kind));
+    if let Some(kind) = other_kind.filter(|_| rule.is_for_mutexes) {
+        return Some(format!("only mutexes support `{option}`: remove `{kind}`"));
     }
-    let once = name("once").or(per)?;
-    if let (Some(once), Some(_)) = (name("once"), per) {
-        let text = "`once` counts from the success, `once_per` from the beginning of a tick: remove \
-                    one of them";
-        return of(once, text.to_owned());
+    if let Some((other, why)) = rule.not_with.iter().find(|(other, _)| is_given(other)) {
+        return Some(format!(
+            "`{option}` can't be combined with `{other}`: {why}; remove one of them"
+        ));
     }
-    if let Some(other) = name("permits").or(name("mode")) {
-        return of(once, format!("only mutexes support `{once}`: remove `{other}`"));
-    }
-    let other = name("hold_at_least").or(name("linger"))?;
-    let text = format!(
-        "after a success `{once}` refuses all calls, and after a failure the lock must be free at \
-         once: remove `{other}`"
-    );
-    of(once, text)
+    let (other, why) = rule.needs.filter(|(other, _)| !is_given(other))?;
+    Some(format!("{why}: add `{other} = ...`, or remove `{option}`"))
 }
 
 /// A weight above the number of permits, if both are literals. The runtime compares
@@ -123,15 +100,14 @@ mod tests {
     #[test]
     fn contradictions_are_reported() {
         let told = mistakes(r#"key = "a", permits = 2, hold_at_least = "5m""#);
-        assert_eq!(
-            told,
-            ["only mutexes support `hold_at_least` (for scheduled jobs): remove `permits`"]
-        );
+        assert_eq!(told, ["only mutexes support `hold_at_least`: remove `permits`"]);
         let told = mistakes(r#"key = "a", weight = size(id)"#);
         assert_eq!(
             told,
-            ["`weight` is the number of a semaphore's `permits` that a call takes: add \
-              `permits = ...`, or remove `weight`"]
+            [
+                "`weight` is how many of a semaphore's permits a call takes: add `permits = ...`, or \
+              remove `weight`"
+            ]
         );
     }
 
@@ -161,8 +137,10 @@ mod tests {
         let told = mistakes("key = \"a\", hold_at_least = TIME, linger = \"2s\"");
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(
-            told[0].ends_with("and `hold_at_least` keeps it from everybody: remove one of them")
+            told[0].starts_with("`linger` can't be combined with `hold_at_least`: "),
+            "{told:?}"
         );
+        assert!(told[0].ends_with("; remove one of them"), "{told:?}");
         let told = mistakes("key = \"a\", permits = 2, hold_at_least = \"5m\", linger = LINGER");
         assert_eq!(told.len(), 2, "{told:?}");
     }
@@ -177,9 +155,15 @@ mod tests {
             ("once_per = TIME, mode = \"read\"", "only mutexes support `once_per`: remove `mode`"),
             ("offset = TIME", "`offset` shifts the ticks of `once_per`: add `once_per = ...`"),
             ("offset = TIME, once = TIME", "`offset` shifts the ticks of `once_per`: add"),
-            ("once = TIME, once_per = TIME", "`once` counts from the success, `once_per` from"),
-            ("once = TIME, linger = TIME", "after a success `once` refuses all calls"),
-            ("once_per = TIME, hold_at_least = TIME", "after a success `once_per` refuses"),
+            (
+                "once = TIME, once_per = TIME",
+                "`once` can't be combined with `once_per`: `once` counts",
+            ),
+            ("once = TIME, linger = TIME", "`once` can't be combined with `linger`: a success"),
+            (
+                "once_per = TIME, hold_at_least = TIME",
+                "`once_per` can't be combined with `hold_at_least`: a success refuses",
+            ),
         ] {
             let told = mistakes(&format!("key = \"a\", {args}"));
             assert_eq!(told.len(), 1, "{told:?}");
@@ -189,16 +173,16 @@ mod tests {
 
     #[test]
     fn a_mode_goes_with_read_write_locks_only() {
-        let semaphore = "`permits` makes the lock a semaphore, `mode` makes it a read-write lock: \
-                         remove one of the two";
-        let weight = "only semaphores support `weight`, and `mode` makes the lock a read-write lock: \
-                      remove `weight`";
-        let hold = "only mutexes support `hold_at_least` (for scheduled jobs): remove `mode`";
+        let semaphore = "`permits` can't be combined with `mode`: `permits` makes the lock a \
+                         semaphore, and `mode` makes it a read-write lock; remove one of them";
+        let weight = "`weight` is how many of a semaphore's permits a call takes: add `permits = \
+                      ...`, or remove `weight`";
+        let hold = "only mutexes support `hold_at_least`: remove `mode`";
         for (args, expected) in [
             ("permits = 2", &[semaphore][..]),
             ("weight = 2", &[weight]),
             ("hold_at_least = \"5m\"", &[hold]),
-            ("weight = 2, hold_at_least = \"5m\"", &[hold, weight]),
+            ("weight = 2, hold_at_least = \"5m\"", &[weight, hold]),
             // `weight` is valid once `mode` is removed, so it is not reported.
             ("permits = 2, weight = 2", &[semaphore]),
         ] {
@@ -213,8 +197,8 @@ mod tests {
             ("permits = 2, weight = 2", "only mutexes support `reentrant`: remove `permits`"),
             ("mode = \"read\"", "only mutexes support `reentrant`: remove `mode`"),
             ("mode = \"write\"", "only mutexes support `reentrant`: remove `mode`"),
-            ("once = \"1h\"", "with `once` each call asks the server"),
-            ("once_per = EACH", "with `once_per` each call asks the server"),
+            ("once = \"1h\"", "`reentrant` can't be combined with `once`: each call asks"),
+            ("once_per = EACH", "`reentrant` can't be combined with `once_per`: each call asks"),
         ] {
             let told = mistakes(&format!("key = \"a\", reentrant, {args}"));
             assert!(told.len() == 1 && told[0].starts_with(start), "{args}: {told:?}");

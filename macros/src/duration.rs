@@ -1,71 +1,53 @@
 //! Durations. Literals are checked here, at compile time; any other expression is left to
 //! rustc.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::time::Duration;
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Error, Expr, ExprLit, Lit, Result};
 
-const SHORTEST_TTL: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-const SHORTEST_ONCE: Duration = Duration::from_millis(100);
-const LONGEST_ONCE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-const LONGEST_LINGER: Duration = Duration::from_secs(60 * 60);
+use crate::option_rules::{self, Rule};
 
-pub(crate) fn ttl(value: &Expr) -> Result<TokenStream> {
-    checked(value, SHORTEST_TTL..=LONGEST, "`ttl` must be from 100ms to 24h")
+/// Returns true if the value of an option is a time.
+pub(crate) fn is_option(name: &str) -> bool {
+    name == "wait" || rule(name).is_some()
 }
 
-pub(crate) fn wait(value: &Expr) -> Result<TokenStream> {
-    if is_word(value) {
-        let text = "`wait` is a duration such as \"10s\"; to wait for ever, write \
-                    `wait = leasehold::Wait::Forever`, without quotes";
+fn rule(option: &str) -> Option<&'static Rule> {
+    const ALL: &[Rule] = &option_rules::ALL;
+    ALL.iter().find(|rule| rule.option == option)
+}
+
+/// Reads the time of an option.
+pub(crate) fn read(option: &str, value: &Expr) -> Result<TokenStream> {
+    if let Some(text) = without_end(option).filter(|_| is_word(value)) {
         return Err(Error::new_spanned(value, text));
     }
-    checked(value, Duration::ZERO..=Duration::MAX, "")
-}
-
-pub(crate) fn max_hold(value: &Expr) -> Result<TokenStream> {
-    if is_word(value) {
-        let text = "`max_hold` is a duration such as \"10m\"; for no limit, which is the default, \
-                    remove `max_hold`";
-        return Err(Error::new_spanned(value, text));
-    }
-    checked(value, SHORTEST_TTL..=LONGEST_HOLD, "`max_hold` must be from 100ms to 30days")
-}
-
-pub(crate) fn hold_at_least(value: &Expr) -> Result<TokenStream> {
-    checked(value, Duration::ZERO..=LONGEST, "`hold_at_least` must be at most 24h")
-}
-
-pub(crate) fn once(value: &Expr) -> Result<TokenStream> {
-    checked(value, SHORTEST_ONCE..=LONGEST_ONCE, "`once` must be from 100ms to 366days")
-}
-
-pub(crate) fn once_per(value: &Expr) -> Result<TokenStream> {
-    checked(value, SHORTEST_ONCE..=LONGEST_ONCE, "`once_per` must be from 100ms to 366days")
-}
-
-pub(crate) fn offset(value: &Expr) -> Result<TokenStream> {
-    checked(value, Duration::ZERO..=Duration::MAX, "")
-}
-
-pub(crate) fn linger(value: &Expr) -> Result<TokenStream> {
-    checked(value, Duration::ZERO..=LONGEST_LINGER, "`linger` must be at most 1h")
-}
-
-fn checked(value: &Expr, range: RangeInclusive<Duration>, outside: &str) -> Result<TokenStream> {
     let Expr::Lit(ExprLit { lit, .. }) = value else {
         return Ok(value.into_token_stream());
     };
     let duration = literal(lit)?;
-    if !range.contains(&duration) {
-        return Err(Error::new(lit.span(), outside));
+    if let Some(range) = rule(option).and_then(|rule| rule.out_of_range(duration)) {
+        return Err(Error::new(lit.span(), format!("`{option}` must be {range}")));
     }
     let (secs, nanos) = (duration.as_secs(), duration.subsec_nanos());
     Ok(quote!(::core::time::Duration::new(#secs, #nanos)))
+}
+
+/// How to say that there is no limit, where users look for a word.
+fn without_end(option: &str) -> Option<&'static str> {
+    match option {
+        "wait" => Some(
+            "`wait` is a duration such as \"10s\"; to wait for ever, write \
+             `wait = leasehold::Wait::Forever`, without quotes",
+        ),
+        "max_hold" => Some(
+            "`max_hold` is a duration such as \"10m\"; for no limit, which is the default, remove \
+             `max_hold`",
+        ),
+        _ => None,
+    }
 }
 
 fn literal(literal: &Lit) -> Result<Duration> {
@@ -150,9 +132,10 @@ mod tests {
     use super::*;
 
     /// The tokens that `value` becomes, or the error message.
-    fn read(reader: fn(&Expr) -> Result<TokenStream>, value: &str) -> String {
+    fn read(option: &str, value: &str) -> String {
         let value = syn::parse_str(value).unwrap();
-        reader(&value).map_or_else(|error| error.to_string(), |tokens| tokens.to_string())
+        let read = super::read(option, &value);
+        read.map_or_else(|error| error.to_string(), |tokens| tokens.to_string())
     }
 
     fn duration(secs: u64, nanos: u32) -> String {
@@ -162,18 +145,16 @@ mod tests {
     #[test]
     fn no_time_is_too_long_for_an_error() {
         for text in ["18446744073709551615s 1000ms", "584542046090y 27015615s 1000ms"] {
-            let said = read(ttl, &format!("{text:?}"));
+            let said = read("ttl", &format!("{text:?}"));
             assert!(said.ends_with("it is too long"), "{said}");
         }
         let most = "99999999999w".repeat(5);
-        assert!(read(ttl, &format!("{most:?}")).starts_with("`ttl` must be"));
+        assert!(read("ttl", &format!("{most:?}")).starts_with("`ttl` must be"));
     }
 
     #[test]
     fn units_of_the_calendar_are_refused() {
-        let readers =
-            [ttl, wait, max_hold, hold_at_least, once, once_per, offset, linger].into_iter();
-        for reader in readers {
+        for option in option_rules::ALL.map(|rule| rule.option).into_iter().chain(["wait"]) {
             for (text, better) in [
                 ("1M", "`M` is a month, which has no fixed length: write \"1m\" for a minute"),
                 ("1 month", "a month has no fixed length: write \"30days\""),
@@ -185,32 +166,32 @@ mod tests {
                 ("1year", "a year has"),
                 ("2 years 1s", "a year has"),
             ] {
-                let said = read(reader, &format!("{text:?}"));
+                let said = read(option, &format!("{text:?}"));
                 assert!(said.starts_with(&format!("{text:?}: {better}")), "{said}");
             }
             for unquoted in ["1M", "1y", "1month"] {
-                let said = read(reader, unquoted);
+                let said = read(option, unquoted);
                 assert!(said.contains("has no fixed length"), "{said}");
             }
         }
         for text in ["1m", "1min", "1minute", "1ms", "1d", "1day", "2w", "1week"] {
-            assert!(!read(offset, &format!("{text:?}")).contains("length"), "{text}");
+            assert!(!read("offset", &format!("{text:?}")).contains("length"), "{text}");
         }
     }
 
     #[test]
     fn literals_become_seconds_and_nanoseconds() {
-        assert_eq!(read(ttl, "\"10s\""), duration(10, 0));
-        assert_eq!(read(ttl, "\"1m 30s\""), duration(90, 0));
-        assert_eq!(read(ttl, "\"1500ms\""), duration(1, 500_000_000));
-        assert_eq!(read(wait, "\"0s\""), duration(0, 0));
-        assert_eq!(read(wait, "\"2days\""), duration(2 * 24 * 60 * 60, 0));
+        assert_eq!(read("ttl", "\"10s\""), duration(10, 0));
+        assert_eq!(read("ttl", "\"1m 30s\""), duration(90, 0));
+        assert_eq!(read("ttl", "\"1500ms\""), duration(1, 500_000_000));
+        assert_eq!(read("wait", "\"0s\""), duration(0, 0));
+        assert_eq!(read("wait", "\"2days\""), duration(2 * 24 * 60 * 60, 0));
     }
 
     #[test]
     fn expressions_pass() {
-        assert_eq!(read(ttl, "TTL"), "TTL");
-        assert_eq!(read(wait, "self . wait ()"), "self . wait ()");
+        assert_eq!(read("ttl", "TTL"), "TTL");
+        assert_eq!(read("wait", "self . wait ()"), "self . wait ()");
     }
 
     #[test]
@@ -224,52 +205,61 @@ mod tests {
             ("\"1.5\"", "1.5s"),
         ] {
             let text = format!("a duration needs a unit: write \"{better}\"");
-            assert_eq!(read(ttl, value), text, "{value}");
+            assert_eq!(read("ttl", value), text, "{value}");
         }
     }
 
     #[test]
     fn other_values_are_refused() {
-        assert_eq!(read(wait, "10s"), "a duration is a string: write \"10s\"");
-        assert_eq!(read(wait, "5.0s"), "a duration is a string: write \"5.0s\"");
+        assert_eq!(read("wait", "10s"), "a duration is a string: write \"10s\"");
+        assert_eq!(read("wait", "5.0s"), "a duration is a string: write \"5.0s\"");
         let text = "\"soon\" is not a duration such as \"10s\": expected number at 0";
-        assert_eq!(read(ttl, "\"soon\""), text);
+        assert_eq!(read("ttl", "\"soon\""), text);
         let text = "a duration is a string such as \"10s\", or an expression";
-        assert_eq!(read(wait, "true"), text);
+        assert_eq!(read("wait", "true"), text);
     }
 
     #[test]
     fn forever_is_answered_with_the_right_way() {
         for word in ["forever", "Wait::Forever", "infinite", ""] {
             let word = format!("\"{word}\"");
-            let told = read(wait, &word);
+            let told = read("wait", &word);
             assert!(told.contains("write `wait = leasehold::Wait::Forever`, without"), "{told}");
-            let told = read(max_hold, &word);
+            let told = read("max_hold", &word);
             assert!(told.contains("remove `max_hold`"), "{told}");
         }
-        assert_eq!(read(wait, "Wait::Forever"), "Wait :: Forever");
+        assert_eq!(read("wait", "Wait::Forever"), "Wait :: Forever");
     }
 
     #[test]
-    fn ranges_match_the_docs() {
-        assert_eq!(read(ttl, "\"100ms\""), duration(0, 100_000_000));
-        assert_eq!(read(ttl, "\"24h\""), duration(86_400, 0));
-        assert_eq!(read(ttl, "\"99ms\""), "`ttl` must be from 100ms to 24h");
-        assert_eq!(read(ttl, "\"24h 1ms\""), "`ttl` must be from 100ms to 24h");
-        assert_eq!(read(max_hold, "\"100ms\""), duration(0, 100_000_000));
-        assert_eq!(read(max_hold, "\"30days\""), duration(30 * 86_400, 0));
-        for outside in ["\"99ms\"", "\"30days 1ms\""] {
-            assert_eq!(read(max_hold, outside), "`max_hold` must be from 100ms to 30days");
+    fn the_rules_say_the_same_in_words_and_in_time() {
+        for range in option_rules::ALL.iter().filter_map(|rule| rule.range.as_ref()) {
+            for bound in [&range.least, &range.most] {
+                assert_eq!(humantime::parse_duration(bound.text), Ok(bound.time), "{bound:?}");
+            }
         }
-        assert_eq!(read(hold_at_least, "\"24h\""), duration(86_400, 0));
-        assert_eq!(read(hold_at_least, "\"25h\""), "`hold_at_least` must be at most 24h");
-        assert_eq!(read(once, "\"366days\""), duration(366 * 86_400, 0));
-        assert_eq!(read(once, "\"99ms\""), "`once` must be from 100ms to 366days");
-        assert_eq!(read(once_per, "\"0s\""), "`once_per` must be from 100ms to 366days");
-        assert_eq!(read(once_per, "\"367days\""), "`once_per` must be from 100ms to 366days");
-        assert_eq!(read(offset, "\"0s\""), duration(0, 0));
-        assert_eq!(read(linger, "\"0s\""), duration(0, 0));
-        assert_eq!(read(linger, "\"1h\""), duration(60 * 60, 0));
-        assert_eq!(read(linger, "\"1h 1ms\""), "`linger` must be at most 1h");
+    }
+
+    #[test]
+    fn literals_are_in_the_range_of_their_option() {
+        assert_eq!(read("ttl", "\"100ms\""), duration(0, 100_000_000));
+        assert_eq!(read("ttl", "\"24h\""), duration(86_400, 0));
+        assert_eq!(read("ttl", "\"99ms\""), "`ttl` must be from 100ms to 24h");
+        let outside = read("linger", "\"1h 1ms\"");
+        assert_eq!(outside, "`linger` must be at most 1h");
+        assert_eq!(read("offset", "\"900days\""), duration(900 * 86_400, 0));
+        for rule in &option_rules::ALL {
+            let Some(range) = &rule.range else { continue };
+            let (option, most) = (rule.option, range.most.time);
+            assert_eq!(
+                read(option, &format!("{:?}", range.most.text)),
+                duration(most.as_secs(), 0)
+            );
+            let above = format!("\"{}s 1ms\"", most.as_secs());
+            assert!(read(option, &above).starts_with(&format!("`{option}` must be")));
+            if !range.least.time.is_zero() {
+                assert!(read(option, "\"99ms\"").starts_with(&format!("`{option}` must be")));
+            }
+        }
     }
 }

@@ -41,14 +41,14 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     // The whole call has the span of the return type. If that type can't hold an error,
     // rustc then reports it once, and there.
     let at = site.located_at(output.span());
-    let run = match if_held {
-        IfHeld::Error => quote_spanned!(at=> __call.run(__body).await),
-        IfHeld::Skip => quote_spanned!(at=> __call.run_or_skip(__body).await),
+    let (new, run) = match if_held {
+        IfHeld::Error => (quote!(new), quote_spanned!(at=> __call.run(__body).await)),
+        IfHeld::Skip => (quote!(or_skip), quote_spanned!(at=> __call.run_or_skip(__body).await)),
     };
     Ok(function.guarded_by(|block| {
         let body = body(&output, lease.as_ref(), &block);
         quote_spanned! {site=>
-            let __call = #private::Call::new(#key)#options;
+            let __call = #private::Call::#new(#key)#options;
             let __body = #private::pin!(#private::body(async move #body));
             #run
         }

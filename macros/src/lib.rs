@@ -15,6 +15,7 @@ mod function;
 mod hostile;
 mod key_part;
 mod lock_key;
+mod option_rules;
 mod parser;
 mod signature;
 mod template;

@@ -116,14 +116,6 @@ impl Reader {
                 Some(method) => (method, TokenStream::new()),
                 None => return Ok(()),
             },
-            "ttl" => (name, duration::ttl(&value)?),
-            "wait" => (name, duration::wait(&value)?),
-            "once" => (name, duration::once(&value)?),
-            "once_per" => (name, duration::once_per(&value)?),
-            "offset" => (name, duration::offset(&value)?),
-            "hold_at_least" => (name, duration::hold_at_least(&value)?),
-            "max_hold" => (name, duration::max_hold(&value)?),
-            "linger" => (name, duration::linger(&value)?),
             "reentrant" => (name, TokenStream::new()),
             "owner" | "note" => (name, value.into_token_stream()),
             "auto_renew" => (name, values::auto_renew(value)?),
@@ -132,6 +124,10 @@ impl Reader {
             "locks" => {
                 let site = Span::mixed_site().located_at(name.span());
                 (name, quote_spanned!(site=> &(#value)))
+            }
+            other if duration::is_option(other) => {
+                let value = duration::read(other, &value)?;
+                (name, value)
             }
             other => return Err(Error::new(name.span(), unknown(other))),
         };

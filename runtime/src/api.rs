@@ -19,7 +19,8 @@ pub(crate) mod multi_lock;
 pub(crate) mod election;
 mod lead;
 pub(crate) mod lock_client;
-mod lock_spec;
+pub(crate) mod lock_options;
+pub(crate) mod lock_spec;
 mod shutdown;
 
 #[cfg(feature = "doctor")]

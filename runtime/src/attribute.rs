@@ -6,16 +6,19 @@ mod pinned;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
 pub use self::outcome::{FromLockError, Guarded, Skippable};
 use self::pinned::Body;
 use crate::api::lock_client::{LockClient, SemaphoreClient};
+use crate::api::lock_options::LockOptions;
+use crate::api::lock_spec::LockSpec;
 use crate::api::locks::Locks;
+use crate::api::mutex::Mutex;
+use crate::api::rw_lock::RwLock;
+use crate::api::semaphore::Semaphore;
 use crate::core::error::{LockError, Quiet};
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::lock_key::NO_LABEL;
-use crate::core::options::Wait;
 use crate::engine::lease::{Lease, LeaseHandle, StopAt};
 
 /// The key of an expression.
@@ -51,19 +54,7 @@ pub struct Call {
     kind: Kind,
     /// Of the semaphore's permits.
     weight: u32,
-    ttl: Option<Duration>,
-    wait: Option<Wait>,
-    /// Of a mutex.
-    hold_at_least: Duration,
-    max_hold: Option<Duration>,
-    linger: Duration,
-    /// Of a mutex.
-    once: Option<Duration>,
-    once_per: Option<Duration>,
-    offset: Duration,
-    owner: Option<String>,
-    note: String,
-    renew: bool,
+    given: LockOptions,
     on_lost: OnLost,
     /// A mutex that the caller holds is not acquired again.
     is_reentrant: bool,
@@ -100,20 +91,17 @@ impl Call {
             locks: None,
             kind: Kind::Mutex,
             weight: 1,
-            ttl: None,
-            wait: None,
-            hold_at_least: Duration::ZERO,
-            max_hold: None,
-            linger: Duration::ZERO,
-            once: None,
-            once_per: None,
-            offset: Duration::ZERO,
-            owner: None,
-            note: String::new(),
-            renew: true,
+            given: LockOptions::default(),
             on_lost: OnLost::Cancel,
             is_reentrant: false,
         }
+    }
+
+    /// The same, for a body that is skipped while others hold the lock: by default, it does not wait.
+    pub fn or_skip(key: Result<LockKey, LockError>) -> Self {
+        let mut call = Self::new(key);
+        call.given.options = call.given.options.at_once();
+        call
     }
 
     /// Names the client. Otherwise it is the scope's, or the installed one.
@@ -168,15 +156,11 @@ impl Call {
 
     /// Runs the body under the lock, or skips it if another holder has the lock.
     // No `async fn`: its future would keep room for the call, because of the look at the label.
-    pub fn run_or_skip<R: Skippable, F>(
-        mut self,
-        body: Pin<&mut Option<F>>,
-    ) -> impl Future<Output = R>
+    pub fn run_or_skip<R: Skippable, F>(self, body: Pin<&mut Option<F>>) -> impl Future<Output = R>
     where
         F: Future<Output = R>,
     {
-        self.wait = self.wait.or(Some(Wait::For(Duration::ZERO)));
-        let (on_lost, lock) = (self.on_lost, self.label());
+        let (on_lost, lock) = (self.on_lost, self.log_label());
         async move {
             match Box::pin(self.acquire()).await {
                 Ok(held) => {
@@ -192,7 +176,7 @@ impl Call {
         }
     }
 
-    fn label(&self) -> &'static str {
+    fn log_label(&self) -> &'static str {
         self.key.as_ref().map_or(NO_LABEL, LockKey::log_label)
     }
 
@@ -217,46 +201,14 @@ impl Call {
     async fn acquire_own(self) -> Result<Lease, LockError> {
         let key = self.key?;
         let locks = self.locks.or_else(Locks::current).ok_or(LockError::NotInstalled)?;
+        let spec = LockSpec::with(locks.shared(), key, self.given);
         match self.kind {
-            Kind::Mutex => {
-                let mut mutex = locks
-                    .mutex(key)
-                    .max_hold(self.max_hold)
-                    .auto_renew(self.renew)
-                    .note(&self.note);
-                mutex = mutex.hold_at_least(self.hold_at_least).linger(self.linger);
-                mutex = mutex.offset(self.offset);
-                mutex = self.owner.into_iter().fold(mutex, crate::api::mutex::Mutex::owner);
-                mutex = self.once.into_iter().fold(mutex, crate::api::mutex::Mutex::once);
-                mutex = self.once_per.into_iter().fold(mutex, crate::api::mutex::Mutex::once_per);
-                mutex = self.ttl.into_iter().fold(mutex, crate::api::mutex::Mutex::ttl);
-                mutex = self.wait.into_iter().fold(mutex, crate::api::mutex::Mutex::wait);
-                mutex.lock().await
-            }
+            Kind::Mutex => Mutex::new(spec).lock().await,
             Kind::Semaphore { permits } => {
-                let mut semaphore = locks.semaphore(key, permits).note(&self.note);
-                semaphore =
-                    semaphore.max_hold(self.max_hold).auto_renew(self.renew).linger(self.linger);
-                semaphore =
-                    self.owner.into_iter().fold(semaphore, crate::api::semaphore::Semaphore::owner);
-                semaphore =
-                    self.ttl.into_iter().fold(semaphore, crate::api::semaphore::Semaphore::ttl);
-                semaphore =
-                    self.wait.into_iter().fold(semaphore, crate::api::semaphore::Semaphore::wait);
-                semaphore.acquire_many(self.weight).await
+                Semaphore::new(spec, permits).acquire_many(self.weight).await
             }
-            Kind::Read | Kind::Write => {
-                let mut lock = locks
-                    .rw_lock(key)
-                    .max_hold(self.max_hold)
-                    .auto_renew(self.renew)
-                    .note(&self.note);
-                lock = lock.linger(self.linger);
-                lock = self.owner.into_iter().fold(lock, crate::api::rw_lock::RwLock::owner);
-                lock = self.ttl.into_iter().fold(lock, crate::api::rw_lock::RwLock::ttl);
-                lock = self.wait.into_iter().fold(lock, crate::api::rw_lock::RwLock::wait);
-                if let Kind::Read = self.kind { lock.read().await } else { lock.write().await }
-            }
+            Kind::Read => RwLock::new(spec).read().await,
+            Kind::Write => RwLock::new(spec).write().await,
         }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod log_rate;
 )]
 pub(crate) mod name_pattern;
 pub(crate) mod no_majority;
+pub(crate) mod option_rules;
 pub(crate) mod options;
 #[cfg_attr(
     not(feature = "internals"),

@@ -3,6 +3,7 @@
 mod contributing;
 mod evidence;
 pub(crate) mod named_tests;
+mod options;
 mod package;
 mod rustdoc;
 

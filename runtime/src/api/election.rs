@@ -201,7 +201,7 @@ impl Election {
     }
 
     async fn follow(&self) -> Infallible {
-        let between = (self.mutex.spec().options.ttl / 3).max(SHORTEST);
+        let between = (self.mutex.spec().given.options.ttl / 3).max(SHORTEST);
         sleep(FIRST_LOOK).await;
         loop {
             // Without a handle nobody wants to know.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::task::consume_budget;
 
+use super::lock_options::LockOptions;
 use crate::core::error::LockError;
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::lock_key::NO_LABEL;
@@ -15,43 +16,24 @@ use crate::engine::acquire::acquire;
 use crate::engine::acquire::{Look, take_idle};
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
-use crate::store::{Kind, Note, Owner, RequestSpec};
+use crate::store::Kind;
 
 /// A lock's name, and the options for its leases.
 #[derive(Clone, Debug)]
 pub(crate) struct LockSpec {
     pub(crate) shared: Arc<Shared>,
     key: Key,
-    owner: Option<String>,
-    note: Option<Note>,
-    pub(crate) options: Options,
+    pub(crate) given: LockOptions,
 }
 
 impl LockSpec {
+    /// With the default options.
     pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
-        Self {
-            shared: shared.clone(),
-            key: Key::new(key),
-            owner: None,
-            note: None,
-            options: Options::default(),
-        }
+        Self::with(shared, key, LockOptions::default())
     }
 
-    pub(crate) fn set_owner(&mut self, owner: impl Into<String>) {
-        self.owner = Some(owner.into());
-    }
-
-    pub(crate) fn set_label(&mut self, label: &'static str) {
-        self.key.set_label(label);
-    }
-
-    pub(crate) fn set_note(&mut self, note: &str) {
-        self.note = Note::new(note);
-    }
-
-    pub(crate) fn has_owner(&self) -> bool {
-        self.owner.is_some()
+    pub(crate) fn with(shared: &Arc<Shared>, key: impl IntoLockKey, given: LockOptions) -> Self {
+        Self { shared: shared.clone(), key: Key::new(key), given }
     }
 
     /// The name, or what is wrong with it.
@@ -61,46 +43,46 @@ impl LockSpec {
 
     /// What metrics and logs call it.
     pub(crate) fn label(&self) -> &'static str {
-        self.key.0.as_ref().map_or(NO_LABEL, LockKey::log_label)
+        let of_key = || self.key.0.as_ref().map_or(NO_LABEL, LockKey::log_label);
+        self.given.label.unwrap_or_else(of_key)
     }
 
     /// Acquires, and waits as long as the options say.
     pub(crate) async fn acquire(&self, kind: Kind) -> Result<Lease, LockError> {
-        self.acquire_with(kind, self.options).await
+        self.acquire_with(kind, self.given.options).await
     }
 
     /// Acquires without waiting.
     pub(crate) async fn try_acquire(&self, kind: Kind) -> Result<Lease, LockError> {
-        self.acquire_with(kind, self.options.at_once()).await
+        self.acquire_with(kind, self.given.options.at_once()).await
     }
 
     /// A lease that is idle in this process, without a wait. Only of a lock without an owner.
     #[cfg(feature = "tower")]
     pub(crate) fn take_idle(&self, kind: Kind) -> Option<Lease> {
-        let key = self.key.0.as_ref().ok().filter(|_| self.owner.is_none())?;
-        take_idle(&self.shared, key, kind, &self.options)
+        let key = self.key.0.as_ref().ok().filter(|_| self.given.owner.is_none())?;
+        take_idle(&self.shared, key, kind, &self.given.options)
     }
 
     /// A look whether the store answers. `None` if the store is not needed to refuse this.
     #[cfg(feature = "tower")]
     pub(crate) fn look(&self, kind: Kind) -> Option<Look> {
-        let (key, note) = (self.key.get().ok()?, self.note.clone());
-        let owner = self.owner.as_deref().map(Owner::new).transpose().ok()?;
-        Look::new(&self.shared, RequestSpec { key, kind, owner, note }, &self.options)
+        let request = self.given.request(self.key.get().ok()?, kind).ok()?;
+        Look::new(&self.shared, request, &self.given.options)
     }
 
     /// The same lock with another TTL.
     pub(crate) fn with_ttl(&self, ttl: Duration) -> Self {
-        Self { options: Options { ttl, ..self.options }, ..self.clone() }
+        let mut other = self.clone();
+        other.given.options.ttl = ttl;
+        other
     }
 
     async fn acquire_with(&self, kind: Kind, options: Options) -> Result<Lease, LockError> {
         // Some are refused without the store.
         consume_budget().await;
-        let key = self.key.get()?;
-        let owner = self.owner.as_deref().map(Owner::new).transpose()?;
-        acquire(&self.shared, RequestSpec { key, kind, owner, note: self.note.clone() }, options)
-            .await
+        let request = self.given.request(self.key.get()?, kind)?;
+        acquire(&self.shared, request, options).await
     }
 }
 
@@ -116,39 +98,7 @@ impl Key {
         }))
     }
 
-    pub(crate) fn set_label(&mut self, label: &'static str) {
-        if let Ok(key) = &mut self.0 {
-            *key = key.clone().with_label(label);
-        }
-    }
-
     pub(crate) fn get(&self) -> Result<LockKey, LockError> {
         self.0.clone().map_err(|(name, problem)| LockError::InvalidKey { name, problem })
     }
 }
-
-/// The options that mean the same for every kind of lock.
-macro_rules! lifetime_options {
-    ($($options:ident).+) => {
-        /// The longest time that a lease is held, even if it is renewed: 100 ms to 30 days.
-        /// By default there is no limit.
-        ///
-        /// It counts from the grant. At its end the lease is lost
-        /// ([`LossReason::MaxHold`](crate::LossReason::MaxHold)) and released, so that
-        /// stuck work does not hold a lock for ever.
-        pub fn max_hold(mut self, most: impl Into<Option<std::time::Duration>>) -> Self {
-            self.$($options).+.max_hold = most.into();
-            self
-        }
-
-        /// Lets the client renew leases, every third of their TTL. The default is `true`.
-        /// With `false` a lease lasts for its TTL, or until
-        /// [`Lease::renew`](crate::Lease::renew).
-        pub fn auto_renew(mut self, renew: bool) -> Self {
-            self.$($options).+.auto_renew = renew;
-            self
-        }
-    };
-}
-
-pub(crate) use lifetime_options;

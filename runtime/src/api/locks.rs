@@ -7,6 +7,7 @@ use std::time::Duration;
 
 #[cfg(feature = "faults")]
 use super::faults::Faults;
+use super::lock_spec::LockSpec;
 use super::multi_lock::MultiLock;
 use super::mutex::Mutex;
 use super::reentrant_mutex::ReentrantMutex;
@@ -163,7 +164,7 @@ impl Locks {
 
     /// A handle to the mutex of this name: one holder at a time. No command is sent.
     pub fn mutex(&self, key: impl IntoLockKey) -> Mutex {
-        Mutex::new(&self.shared, key)
+        Mutex::new(LockSpec::new(&self.shared, key))
     }
 
     /// A handle to the mutexes of these names, which are acquired together, all or none: 1
@@ -183,19 +184,19 @@ impl Locks {
     /// A handle to the semaphore of this name: at most `limit` permits at a time, from 1
     /// up. No command is sent.
     pub fn semaphore(&self, key: impl IntoLockKey, limit: u32) -> Semaphore {
-        Semaphore::new(&self.shared, key, limit)
+        Semaphore::new(LockSpec::new(&self.shared, key), limit)
     }
 
     /// A handle to the reentrant mutex of this name: one owner at a time, which may lock it
     /// again. No command is sent.
     pub fn reentrant_mutex(&self, key: impl IntoLockKey) -> ReentrantMutex {
-        ReentrantMutex::new(&self.shared, key)
+        ReentrantMutex::new(LockSpec::new(&self.shared, key))
     }
 
     /// A handle to the read-write lock of this name: many readers, or one writer. No
     /// command is sent.
     pub fn rw_lock(&self, key: impl IntoLockKey) -> RwLock {
-        RwLock::new(&self.shared, key)
+        RwLock::new(LockSpec::new(&self.shared, key))
     }
 
     /// Takes over a lease that another process has [detached](crate::Lease::detach), with a

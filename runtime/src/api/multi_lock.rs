@@ -1,15 +1,15 @@
 //! Several mutexes and permits that are acquired together: all of them, or none.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::consume_budget;
 
-use super::lock_spec::{Key, lifetime_options};
+use super::lock_options::{LockOptions, common_setters, setters};
+use super::lock_spec::Key;
 use super::semaphore;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
-use crate::core::options::{Options, Wait};
+use crate::core::options::Options;
 use crate::engine::acquire::acquire_all;
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
@@ -67,7 +67,7 @@ pub struct MultiLock {
     shared: Arc<Shared>,
     mutexes: Vec<Key>,
     permits: Vec<Permit>,
-    options: Options,
+    given: LockOptions,
 }
 
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl MultiLock {
         keys: impl IntoIterator<Item = impl IntoLockKey>,
     ) -> Self {
         let mutexes = keys.into_iter().map(Key::new).collect();
-        Self { shared: shared.clone(), mutexes, permits: Vec::new(), options: Options::default() }
+        Self { shared: shared.clone(), mutexes, permits: Vec::new(), given: LockOptions::default() }
     }
 
     /// Adds a permit of the semaphore of this name: at most `limit` permits at a time, from 1
@@ -130,21 +130,17 @@ impl MultiLock {
         self
     }
 
-    /// How long each lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
-    /// client renews it every third of this time.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = ttl;
-        self
+    setters! {
+        (given):
+        /// How long each lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
+        /// client renews it every third of this time.
+        ttl;
+        /// How long [`lock`](Self::lock) waits for all locks together: a duration, or
+        /// [`Wait::Forever`](crate::Wait::Forever). The default is 10 s.
+        wait;
     }
 
-    /// How long [`lock`](Self::lock) waits for all locks together: a duration, or
-    /// [`Wait::Forever`]. The default is 10 s.
-    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.options.wait = wait.into();
-        self
-    }
-
-    lifetime_options!(options);
+    common_setters!((given));
 
     /// Acquires all locks, or none. While one is not free, waits for at most
     /// [`wait`](Self::wait).
@@ -189,7 +185,7 @@ impl MultiLock {
     /// # }
     /// ```
     pub async fn lock(&self) -> Result<LeaseSet, LockError> {
-        self.acquire(self.options).await
+        self.acquire(self.given.options).await
     }
 
     /// Acquires all locks if all are free and have no waiters, and never waits.
@@ -224,7 +220,7 @@ impl MultiLock {
     /// # }
     /// ```
     pub async fn try_lock(&self) -> Result<LeaseSet, LockError> {
-        self.acquire(self.options.at_once()).await
+        self.acquire(self.given.options.at_once()).await
     }
 
     async fn acquire(&self, options: Options) -> Result<LeaseSet, LockError> {
@@ -234,10 +230,7 @@ impl MultiLock {
     }
 
     fn specs(&self) -> Result<Vec<RequestSpec>, LockError> {
-        let spec = |key: &Key, kind| {
-            let key = key.get()?;
-            Ok(RequestSpec { key, kind, owner: None, note: None })
-        };
+        let spec = |key: &Key, kind| self.given.request(key.get()?, kind);
         let mutexes = self.mutexes.iter().map(|key| spec(key, Kind::Mutex));
         let permits = self.permits.iter().map(|permit| {
             let kind = semaphore::permit(permit.limit, permit.weight)?;

@@ -1,16 +1,14 @@
 //! The mutex: one holder at a time, across all processes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::lock_spec::{LockSpec, lifetime_options};
+use super::lock_options::{common_setters, setters, text_setters};
+use super::lock_spec::LockSpec;
 use crate::core::error::LockError;
-use crate::core::key::IntoLockKey;
-use crate::core::options::{Options, Wait};
+use crate::core::options::Options;
 #[cfg(feature = "tower")]
 use crate::engine::acquire::Look;
 use crate::engine::lease::Lease;
-use crate::engine::shared::Shared;
 use crate::store::{Kind, Once};
 
 /// A mutex, for one holder at a time: a cheap handle, from
@@ -41,164 +39,126 @@ pub struct Mutex {
 }
 
 impl Mutex {
-    pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
-        Self { spec: LockSpec::new(shared, key) }
+    pub(crate) fn new(spec: LockSpec) -> Self {
+        Self { spec }
     }
 
-    /// How long the lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
-    /// client renews it every third of this time.
-    ///
-    /// A holder that dies keeps the lock for at most this long. If it dies at the moment
-    /// when the lock is handed over to it, the lock is free after at most a second.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.spec.options.ttl = ttl;
-        self
+    setters! {
+        (spec.given):
+        /// How long the lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
+        /// client renews it every third of this time.
+        ///
+        /// A holder that dies keeps the lock for at most this long. If it dies at the moment
+        /// when the lock is handed over to it, the lock is free after at most a second.
+        ttl;
+        /// How long [`lock`](Self::lock) waits: a duration, or [`Wait::Forever`](crate::Wait::Forever). The default
+        /// is 10 s.
+        wait;
+        /// How long a released lock stays with this process, idle, after its last use. Off by
+        /// default; at most 1 h.
+        ///
+        /// The next acquisition here has it without a command, until another client wants it. If
+        /// the process dies while the lock is idle, it stays held for the rest of its TTL. On a
+        /// quorum or a pool of your own it has no effect. It can't be combined with
+        /// `hold_at_least`.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), leasehold::LockError> {
+        /// # let locks = leasehold::Locks::in_memory();
+        /// let cart = locks.mutex("cart:42").linger(Duration::from_secs(2));
+        /// for _ in 0..1000 {
+        ///     let lease = cart.lock().await?; // the first asks the server
+        ///     lease.release().await?;
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        linger;
+        /// How long the lock stays held after its grant, even if it is released sooner: 0 to 24
+        /// h, by default 0.
+        ///
+        /// Use it for jobs that several processes start at the same time. A process that starts
+        /// a little late, when the first has already finished, is refused as well. The idea is
+        /// ShedLock's `lockAtLeastFor`.
+        hold_at_least;
+        /// Lets the work succeed once: after [`Lease::complete`] it counts as done for this long,
+        /// and the lock refuses with [`LockError::Done`]. 100 ms to 366 days; by default, never.
+        ///
+        /// A lease that is released, dropped or lost marks nothing: whoever waits runs the work
+        /// next. Put the identity of the work into the key: `"invoice-mail:42"` is sent once.
+        /// It can't be combined with `linger` or `hold_at_least`.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), leasehold::LockError> {
+        /// # let locks = leasehold::Locks::in_memory();
+        /// let day = Duration::from_secs(24 * 60 * 60);
+        /// match locks.mutex("invoice-mail:42").once(day).lock().await {
+        ///     Ok(lease) => {
+        ///         lease.run(async { /* send it */ }).await?;
+        ///         lease.complete().await?;
+        ///     }
+        ///     Err(error) if error.is_done() => println!("sent before: {error}"),
+        ///     Err(error) => return Err(error),
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        once;
+        /// Lets the work succeed once in each period of the server's clock, for scheduled jobs on
+        /// several servers: 100 ms to 366 days; by default, there are no periods.
+        ///
+        /// Ticks are aligned to the Unix epoch: with one hour, a tick begins at each full hour of
+        /// UTC. Ticks of whole weeks begin on a Monday. [`offset`](Self::offset) shifts them. The tick
+        /// is fixed with the grant, so a run that outlasts its tick does not count for the next one.
+        /// If a deploy changes the period, the last run counts in the new tick in which it began. After [`Lease::complete`] the
+        /// lock refuses with [`LockError::Done`] until the next tick begins. A run that fails
+        /// leaves the tick to whoever comes next. [`Lease::tick`] names the tick.
+        ///
+        /// If the tick is done and the next one begins within the [`wait`](Self::wait),
+        /// [`lock`](Self::lock) waits for that one, so that a caller whose clock is ahead of the
+        /// server's loses no tick. It waits for one tick at most.
+        ///
+        /// If the server's clock steps back by several ticks, nothing runs until it is there again.
+        /// If it steps forward, the ticks between are missed. It can't be combined with `once`,
+        /// `linger` or `hold_at_least`.
+        once_per;
+        /// Shifts the ticks of [`once_per`](Self::once_per): one begins this long after the Unix
+        /// epoch, or of whole weeks after Monday, 5 January 1970. The default is zero.
+        offset;
+        /// A name for the holder of these leases, which
+        /// [`Locks::is_held_by`](crate::Locks::is_held_by) and
+        /// [`Locks::inspect`](crate::Locks::inspect) show: 1 to 128 bytes without control
+        /// characters. By default there is none.
+        owner;
     }
+
+    common_setters!((spec.given));
+
+    text_setters!((spec.given));
 
     pub(crate) fn spec(&self) -> &LockSpec {
         &self.spec
     }
 
-    /// How long [`lock`](Self::lock) waits: a duration, or [`Wait::Forever`]. The default
-    /// is 10 s.
-    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.spec.options.wait = wait.into();
-        self
-    }
-
-    lifetime_options!(spec.options);
-
-    /// How long a released lock stays with this process, idle, after its last use. Off by
-    /// default; at most 1 h.
-    ///
-    /// The next acquisition here has it without a command, until another client wants it. If
-    /// the process dies while the lock is idle, it stays held for the rest of its TTL. On a
-    /// quorum or a pool of your own it has no effect. It can't be combined with
-    /// `hold_at_least`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::LockError> {
-    /// # let locks = leasehold::Locks::in_memory();
-    /// let cart = locks.mutex("cart:42").linger(Duration::from_secs(2));
-    /// for _ in 0..1000 {
-    ///     let lease = cart.lock().await?; // the first asks the server
-    ///     lease.release().await?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn linger(mut self, lasts: Duration) -> Self {
-        self.spec.options.linger = lasts;
-        self
-    }
-
-    /// How long the lock stays held after its grant, even if it is released sooner: 0 to 24
-    /// h, by default 0.
-    ///
-    /// Use it for jobs that several processes start at the same time. A process that starts
-    /// a little late, when the first has already finished, is refused as well. The idea is
-    /// ShedLock's `lockAtLeastFor`.
-    pub fn hold_at_least(mut self, time: Duration) -> Self {
-        self.spec.options.hold_at_least = time;
-        self
-    }
-
-    /// Lets the work succeed once: after [`Lease::complete`] it counts as done for this long,
-    /// and the lock refuses with [`LockError::Done`]. 100 ms to 366 days; by default, never.
-    ///
-    /// A lease that is released, dropped or lost marks nothing: whoever waits runs the work
-    /// next. Put the identity of the work into the key: `"invoice-mail:42"` is sent once.
-    /// It can't be combined with `linger` or `hold_at_least`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::LockError> {
-    /// # let locks = leasehold::Locks::in_memory();
-    /// let day = Duration::from_secs(24 * 60 * 60);
-    /// match locks.mutex("invoice-mail:42").once(day).lock().await {
-    ///     Ok(lease) => {
-    ///         lease.run(async { /* send it */ }).await?;
-    ///         lease.complete().await?;
-    ///     }
-    ///     Err(error) if error.is_done() => println!("sent before: {error}"),
-    ///     Err(error) => return Err(error),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn once(mut self, lasts: Duration) -> Self {
-        self.spec.options.once = Some(lasts);
-        self
-    }
-
-    /// Lets the work succeed once in each period of the server's clock, for scheduled jobs on
-    /// several servers: 100 ms to 366 days; by default, there are no periods.
-    ///
-    /// Ticks are aligned to the Unix epoch: with one hour, a tick begins at each full hour of
-    /// UTC. Ticks of whole weeks begin on a Monday. [`offset`](Self::offset) shifts them. The tick
-    /// is fixed with the grant, so a run that outlasts its tick does not count for the next one.
-    /// If a deploy changes the period, the last run counts in the new tick in which it began. After [`Lease::complete`] the
-    /// lock refuses with [`LockError::Done`] until the next tick begins. A run that fails
-    /// leaves the tick to whoever comes next. [`Lease::tick`] names the tick.
-    ///
-    /// If the tick is done and the next one begins within the [`wait`](Self::wait),
-    /// [`lock`](Self::lock) waits for that one, so that a caller whose clock is ahead of the
-    /// server's loses no tick. It waits for one tick at most.
-    ///
-    /// If the server's clock steps back by several ticks, nothing runs until it is there again.
-    /// If it steps forward, the ticks between are missed. It can't be combined with `once`,
-    /// `linger` or `hold_at_least`.
-    pub fn once_per(mut self, period: Duration) -> Self {
-        self.spec.options.once_per = Some(period);
-        self
-    }
-
-    /// Shifts the ticks of [`once_per`](Self::once_per): one begins this long after the Unix
-    /// epoch, or of whole weeks after Monday, 5 January 1970. The default is zero.
-    pub fn offset(mut self, offset: Duration) -> Self {
-        self.spec.options.offset = offset;
-        self
-    }
-
-    /// A name for the holder of these leases, which
-    /// [`Locks::is_held_by`](crate::Locks::is_held_by) and
-    /// [`Locks::inspect`](crate::Locks::inspect) show: 1 to 128 bytes without control
-    /// characters. By default there is none.
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.spec.set_owner(owner);
-        self
-    }
-
-    #[doc = include_str!("options/label.md")]
-    pub fn label(mut self, label: &'static str) -> Self {
-        self.spec.set_label(label);
-        self
-    }
-
-    #[doc = include_str!("options/note.md")]
-    pub fn note(mut self, note: impl AsRef<str>) -> Self {
-        self.spec.set_note(note.as_ref());
-        self
-    }
-
     /// For a leader, whose work is never done.
     pub(super) fn without_once(mut self) -> Self {
-        let options = &mut self.spec.options;
+        let options = &mut self.spec.given.options;
         (options.once, options.once_per, options.offset) = (None, None, Duration::ZERO);
         self
     }
 
     fn kind(&self) -> Kind {
-        let Options { once, once_per, offset, .. } = self.spec.options;
+        let Options { once, once_per, offset, .. } = self.spec.given.options;
         match (once, once_per) {
             (_, Some(period)) => Kind::Once(Once::per(period, offset)),
             (Some(lasts), None) => Kind::Once(Once::For(lasts)),

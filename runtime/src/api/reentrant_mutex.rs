@@ -1,14 +1,9 @@
 //! The reentrant mutex: one owner at a time, which may lock it again.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use super::lock_spec::{LockSpec, lifetime_options};
+use super::lock_options::{common_setters, setters, text_setters};
+use super::lock_spec::LockSpec;
 use crate::core::error::LockError;
-use crate::core::key::IntoLockKey;
-use crate::core::options::Wait;
 use crate::engine::lease::Lease;
-use crate::engine::shared::Shared;
 use crate::store::Kind;
 
 /// A mutex that its owner may lock again while it holds it: a cheap handle, from
@@ -47,45 +42,27 @@ pub struct ReentrantMutex {
 }
 
 impl ReentrantMutex {
-    pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
-        Self { spec: LockSpec::new(shared, key) }
+    pub(crate) fn new(spec: LockSpec) -> Self {
+        Self { spec }
     }
 
-    /// The owner of these leases: 1 to 128 bytes without control characters. It is
-    /// required.
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.spec.set_owner(owner);
-        self
+    setters! {
+        (spec.given):
+        /// The owner of these leases: 1 to 128 bytes without control characters. It is
+        /// required.
+        owner;
+        /// How long a lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
+        /// client renews it every third of this time. The owner's other leases keep their own
+        /// TTLs.
+        ttl;
+        /// How long [`lock`](Self::lock) waits: a duration, or [`Wait::Forever`](crate::Wait::Forever). The default
+        /// is 10 s.
+        wait;
     }
 
-    #[doc = include_str!("options/label.md")]
-    pub fn label(mut self, label: &'static str) -> Self {
-        self.spec.set_label(label);
-        self
-    }
+    common_setters!((spec.given));
 
-    #[doc = include_str!("options/note.md")]
-    pub fn note(mut self, note: impl AsRef<str>) -> Self {
-        self.spec.set_note(note.as_ref());
-        self
-    }
-
-    /// How long a lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
-    /// client renews it every third of this time. The owner's other leases keep their own
-    /// TTLs.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.spec.options.ttl = ttl;
-        self
-    }
-
-    /// How long [`lock`](Self::lock) waits: a duration, or [`Wait::Forever`]. The default
-    /// is 10 s.
-    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.spec.options.wait = wait.into();
-        self
-    }
-
-    lifetime_options!(spec.options);
+    text_setters!((spec.given));
 
     /// Acquires the lock for its owner. While other owners hold it, waits for at most
     /// [`wait`](Self::wait).
@@ -164,7 +141,7 @@ impl ReentrantMutex {
     }
 
     fn check_owner(&self) -> Result<(), LockError> {
-        if self.spec.has_owner() {
+        if self.spec.given.owner.is_some() {
             return Ok(());
         }
         Err(LockError::InvalidOption {

@@ -1,16 +1,13 @@
 //! The read-write lock: many readers, or one writer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::lock_spec::{LockSpec, lifetime_options};
+use super::lock_options::{common_setters, setters, text_setters};
+use super::lock_spec::LockSpec;
 use crate::core::error::LockError;
-use crate::core::key::IntoLockKey;
-use crate::core::options::Wait;
 #[cfg(feature = "tower")]
 use crate::engine::acquire::Look;
 use crate::engine::lease::Lease;
-use crate::engine::shared::Shared;
 use crate::store::Kind;
 
 /// A lock for many readers or one writer: a cheap handle, from
@@ -55,9 +52,8 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
-        let spec = LockSpec::new(shared, key);
-        let write_ttl = spec.options.ttl;
+    pub(crate) fn new(spec: LockSpec) -> Self {
+        let write_ttl = spec.given.options.ttl;
         Self { spec, write_ttl }
     }
 
@@ -69,7 +65,7 @@ impl RwLock {
 
     /// How long a reader's lease lasts without a renewal: 100 ms to 24 h, by default 30 s.
     pub fn read_ttl(mut self, ttl: Duration) -> Self {
-        self.spec.options.ttl = ttl;
+        self.spec.given.options.ttl = ttl;
         self
     }
 
@@ -79,63 +75,45 @@ impl RwLock {
         self
     }
 
-    /// How long [`read`](Self::read) and [`write`](Self::write) wait: a duration, or
-    /// [`Wait::Forever`]. The default is 10 s.
-    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.spec.options.wait = wait.into();
-        self
+    setters! {
+        (spec.given):
+        /// How long [`read`](Self::read) and [`write`](Self::write) wait: a duration, or
+        /// [`Wait::Forever`](crate::Wait::Forever). The default is 10 s.
+        wait;
+        /// How long a released lease of a reader or a writer stays with this process, idle, after
+        /// its last use. Off by default; at most 1 h.
+        ///
+        /// The next acquisition here has it without a command, until another client wants it. If
+        /// the process dies while the lease is idle, it stays held for the rest of its TTL. With an
+        /// owner, on a quorum or a pool of your own it has no effect.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), leasehold::LockError> {
+        /// # let locks = leasehold::Locks::in_memory();
+        /// let prices = locks.rw_lock("prices").linger(Duration::from_secs(2));
+        /// for _ in 0..1000 {
+        ///     let lease = prices.read().await?; // the first asks the server
+        ///     lease.release().await?;
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        linger;
+        /// The owner of these leases: 1 to 128 bytes without control characters. By default
+        /// there is none, and each lease stands alone.
+        ///
+        /// Callers that give the same name are one owner, in whatever process they run.
+        owner;
     }
 
-    lifetime_options!(spec.options);
+    common_setters!((spec.given));
 
-    /// How long a released lease of a reader or a writer stays with this process, idle, after
-    /// its last use. Off by default; at most 1 h.
-    ///
-    /// The next acquisition here has it without a command, until another client wants it. If
-    /// the process dies while the lease is idle, it stays held for the rest of its TTL. With an
-    /// owner, on a quorum or a pool of your own it has no effect.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::LockError> {
-    /// # let locks = leasehold::Locks::in_memory();
-    /// let prices = locks.rw_lock("prices").linger(Duration::from_secs(2));
-    /// for _ in 0..1000 {
-    ///     let lease = prices.read().await?; // the first asks the server
-    ///     lease.release().await?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn linger(mut self, lasts: Duration) -> Self {
-        self.spec.options.linger = lasts;
-        self
-    }
-
-    /// The owner of these leases: 1 to 128 bytes without control characters. By default
-    /// there is none, and each lease stands alone.
-    ///
-    /// Callers that give the same name are one owner, in whatever process they run.
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.spec.set_owner(owner);
-        self
-    }
-
-    #[doc = include_str!("options/label.md")]
-    pub fn label(mut self, label: &'static str) -> Self {
-        self.spec.set_label(label);
-        self
-    }
-
-    #[doc = include_str!("options/note.md")]
-    pub fn note(mut self, note: impl AsRef<str>) -> Self {
-        self.spec.set_note(note.as_ref());
-        self
-    }
+    text_setters!((spec.given));
 
     /// Acquires a read lock, beside other readers. While another writes, waits for at most
     /// [`wait`](Self::wait).

@@ -1,16 +1,11 @@
 //! The semaphore: a limit on how much runs at a time, across all processes.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use super::lock_spec::{LockSpec, lifetime_options};
+use super::lock_options::{common_setters, setters, text_setters};
+use super::lock_spec::LockSpec;
 use crate::core::error::LockError;
-use crate::core::key::IntoLockKey;
-use crate::core::options::Wait;
 #[cfg(feature = "tower")]
 use crate::engine::acquire::Look;
 use crate::engine::lease::Lease;
-use crate::engine::shared::Shared;
 use crate::store::Kind;
 
 /// A semaphore, for a limited number of permits at a time: a cheap handle, from
@@ -46,74 +41,51 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey, limit: u32) -> Self {
-        Self { spec: LockSpec::new(shared, key), limit }
+    pub(crate) fn new(spec: LockSpec, limit: u32) -> Self {
+        Self { spec, limit }
     }
 
-    /// How long a permit lasts without a renewal: 100 ms to 24 h, by default 30 s. The
-    /// client renews it every third of this time.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.spec.options.ttl = ttl;
-        self
+    setters! {
+        (spec.given):
+        /// How long a permit lasts without a renewal: 100 ms to 24 h, by default 30 s. The
+        /// client renews it every third of this time.
+        ttl;
+        /// How long [`acquire`](Self::acquire) waits: a duration, or [`Wait::Forever`](crate::Wait::Forever). The
+        /// default is 10 s.
+        wait;
+        /// How long a released permit stays with this process, idle, after its last use. Off by
+        /// default; at most 1 h.
+        ///
+        /// The next acquisition here has it without a command, until another client wants it. If
+        /// the process dies while the permit is idle, it stays taken for the rest of its TTL. On a
+        /// quorum or a pool of your own it has no effect.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        ///         ///
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), leasehold::LockError> {
+        /// # let locks = leasehold::Locks::in_memory();
+        /// let reports = locks.semaphore("reports", 8).linger(Duration::from_secs(2));
+        /// for _ in 0..1000 {
+        ///     let lease = reports.acquire().await?; // the first asks the server
+        ///     lease.release().await?;
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        linger;
+        /// A name for the holder of these permits, which
+        /// [`Locks::is_held_by`](crate::Locks::is_held_by) and
+        /// [`Locks::inspect`](crate::Locks::inspect) show: 1 to 128 bytes without control
+        /// characters. By default there is none.
+        owner;
     }
 
-    /// How long [`acquire`](Self::acquire) waits: a duration, or [`Wait::Forever`]. The
-    /// default is 10 s.
-    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.spec.options.wait = wait.into();
-        self
-    }
+    common_setters!((spec.given));
 
-    lifetime_options!(spec.options);
-
-    /// How long a released permit stays with this process, idle, after its last use. Off by
-    /// default; at most 1 h.
-    ///
-    /// The next acquisition here has it without a command, until another client wants it. If
-    /// the process dies while the permit is idle, it stays taken for the rest of its TTL. On a
-    /// quorum or a pool of your own it has no effect.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::LockError> {
-    /// # let locks = leasehold::Locks::in_memory();
-    /// let reports = locks.semaphore("reports", 8).linger(Duration::from_secs(2));
-    /// for _ in 0..1000 {
-    ///     let lease = reports.acquire().await?; // the first asks the server
-    ///     lease.release().await?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn linger(mut self, lasts: Duration) -> Self {
-        self.spec.options.linger = lasts;
-        self
-    }
-
-    /// A name for the holder of these permits, which
-    /// [`Locks::is_held_by`](crate::Locks::is_held_by) and
-    /// [`Locks::inspect`](crate::Locks::inspect) show: 1 to 128 bytes without control
-    /// characters. By default there is none.
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.spec.set_owner(owner);
-        self
-    }
-
-    #[doc = include_str!("options/label.md")]
-    pub fn label(mut self, label: &'static str) -> Self {
-        self.spec.set_label(label);
-        self
-    }
-
-    #[doc = include_str!("options/note.md")]
-    pub fn note(mut self, note: impl AsRef<str>) -> Self {
-        self.spec.set_note(note.as_ref());
-        self
-    }
+    text_setters!((spec.given));
 
     /// Acquires one permit. While none is free, waits for at most [`wait`](Self::wait).
     ///

@@ -4,13 +4,9 @@
 use std::time::Duration;
 
 use super::error::LockError;
-
-pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(100);
-pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-const LONGEST_LINGER: Duration = Duration::from_secs(60 * 60);
-const SHORTEST_ONCE: Duration = Duration::from_millis(100);
-const LONGEST_ONCE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+use super::option_rules::{
+    ALL, HOLD_AT_LEAST, LINGER, MAX_HOLD, OFFSET, ONCE, ONCE_PER, Rule, TTL,
+};
 
 /// How long an acquisition waits for its lock.
 ///
@@ -101,69 +97,51 @@ impl Options {
         }
     }
 
-    /// Refuses options that are out of their range, before a command is sent.
-    pub(crate) fn check(&self) -> Result<(), LockError> {
-        if self.ttl < SHORTEST_TTL || self.ttl > LONGEST {
-            return Err(LockError::InvalidOption {
-                option: "ttl",
-                problem: format!("{:?} is not between 100 ms and 24 h", self.ttl),
-            });
-        }
-        if self.hold_at_least > LONGEST {
-            return Err(LockError::InvalidOption {
-                option: "hold_at_least",
-                problem: format!("{:?} is more than 24 h", self.hold_at_least),
-            });
-        }
-        if self.linger > LONGEST_LINGER {
-            return Err(LockError::InvalidOption {
-                option: "linger",
-                problem: format!("{:?} is more than 1 h", self.linger),
-            });
-        }
-        if !self.linger.is_zero() && !self.hold_at_least.is_zero() {
-            return Err(LockError::InvalidOption {
-                option: "linger",
-                problem: "it can't be combined with `hold_at_least`; leave out one of them"
-                    .to_owned(),
-            });
-        }
-        self.check_once()?;
-        if self.max_hold.is_some_and(|most| most < SHORTEST_TTL || most > LONGEST_HOLD) {
-            return Err(LockError::InvalidOption {
-                option: "max_hold",
-                problem: format!(
-                    "{:?} is not between 100 ms and 30 days; `None` means no limit",
-                    self.max_hold.unwrap_or_default()
-                ),
-            });
+    /// Refuses options that are out of their range or exclude one another, before a command is sent.
+    pub(crate) fn check(&self, is_of_mutex: bool) -> Result<(), LockError> {
+        let unless_zero = |time: Duration| (!time.is_zero()).then_some(time);
+        let given = Given([
+            (&TTL, Some(self.ttl)),
+            (&MAX_HOLD, self.max_hold),
+            (&HOLD_AT_LEAST, unless_zero(self.hold_at_least)),
+            (&LINGER, unless_zero(self.linger)),
+            (&ONCE, self.once),
+            (&ONCE_PER, self.once_per),
+            (&OFFSET, unless_zero(self.offset)),
+        ]);
+        for (rule, time) in given.0 {
+            if let Some(time) = time
+                && let Some(problem) = given.problem(rule, time, is_of_mutex)
+            {
+                return Err(LockError::InvalidOption { option: rule.option, problem });
+            }
         }
         Ok(())
     }
+}
 
-    fn check_once(&self) -> Result<(), LockError> {
-        let refuse = |option, problem: String| Err(LockError::InvalidOption { option, problem });
-        for (option, time) in [("once", self.once), ("once_per", self.once_per)] {
-            let Some(time) = time else { continue };
-            if time < SHORTEST_ONCE || time > LONGEST_ONCE {
-                return refuse(option, format!("{time:?} is not between 100 ms and 366 days"));
-            }
-            for (other, is_set) in [
-                ("linger", !self.linger.is_zero()),
-                ("hold_at_least", !self.hold_at_least.is_zero()),
-            ] {
-                if is_set {
-                    let problem = format!("it can't be combined with `{other}`; leave out one");
-                    return refuse(option, problem);
-                }
-            }
+/// The options that have rules, and their values.
+struct Given([(&'static Rule, Option<Duration>); ALL.len()]);
+
+impl Given {
+    fn has(&self, option: &str) -> bool {
+        self.0.iter().any(|(rule, time)| rule.option == option && time.is_some())
+    }
+
+    /// What a rule has against a value and its neighbours, in words.
+    fn problem(&self, rule: &Rule, time: Duration, is_of_mutex: bool) -> Option<String> {
+        if rule.is_for_mutexes && !is_of_mutex {
+            return Some("it is for mutexes alone; leave it out".to_owned());
         }
-        if self.once.is_some() && self.once_per.is_some() {
-            return refuse("once", "it can't be combined with `once_per`; leave out one".into());
+        if let Some(range) = rule.out_of_range(time) {
+            return Some(format!("{time:?} is out of range: it must be {range}"));
         }
-        if !self.offset.is_zero() && self.once_per.is_none() {
-            return refuse("offset", "it shifts the ticks of `once_per`, which is missing".into());
+        if let Some((other, why)) = rule.not_with.iter().find(|(other, _)| self.has(other)) {
+            return Some(format!(
+                "it can't be combined with `{other}`: {why}; leave out one of them"
+            ));
         }
-        Ok(())
+        let (other, why) = rule.needs.filter(|(other, _)| !self.has(other))?;
+        Some(format!("{why}: add `{other}`, or leave it out"))
     }
 }

@@ -21,9 +21,10 @@ use super::template_key::TemplateKey;
 use super::upgrade::Warned;
 use super::waiters::Waiters;
 use crate::api::lock_client::{LockClient, SemaphoreClient};
+use crate::api::lock_options::{LockOptions, setters};
 use crate::api::locks::Locks;
 use crate::core::key::{IntoLockKey, LockKey};
-use crate::core::options::Wait;
+use crate::core::options::Options;
 
 /// Longer than any request takes that is not stuck.
 const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
@@ -170,16 +171,13 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             locks: locks.clone(),
             name: name.and_then(|name| LockKey::new(name).ok()),
             kind,
-            label: name.copied(),
-            ttl: None,
-            wait: Wait::For(Duration::ZERO),
+            given: LockOptions {
+                options: Options { max_hold: Some(MAX_HOLD), ..Options::default().at_once() },
+                label: name.copied(),
+                ..LockOptions::default()
+            },
             max_waiters: None,
             waiters: Waiters::default(),
-            max_hold: Some(MAX_HOLD),
-            linger: Duration::ZERO,
-            once: None,
-            once_per: None,
-            offset: Duration::ZERO,
             hold_until: HoldUntil::default(),
             on_lost: OnLost::default(),
             warned: Warned::default(),
@@ -202,27 +200,53 @@ impl<K> LockLayer<K> {
         policy
     }
 
-    /// How long a lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
-    /// client renews it every third of this time.
-    ///
-    /// If the process dies, its locks are free after this time. The TTL does not limit how
-    /// long a request may run; [`max_hold`](Self::max_hold) does.
-    #[must_use]
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.policy().ttl = Some(ttl);
-        self
-    }
-
-    /// How long a request waits for its lock: a duration, or [`Wait::Forever`]. The default
-    /// is 0: it is refused at once.
-    ///
-    /// Each waiting request keeps a connection and memory of this process.
-    /// [`max_waiters`](Self::max_waiters) limits their number. When an HTTP client
-    /// disconnects, its request stops waiting.
-    #[must_use]
-    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.policy().wait = wait.into();
-        self
+    setters! {
+        (policy().given):
+        /// How long a lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
+        /// client renews it every third of this time.
+        ///
+        /// If the process dies, its locks are free after this time. The TTL does not limit how
+        /// long a request may run; [`max_hold`](Self::max_hold) does.
+        #[must_use]
+        ttl;
+        /// How long a request waits for its lock: a duration, or [`Wait::Forever`](crate::Wait::Forever). The default
+        /// is 0: it is refused at once.
+        ///
+        /// Each waiting request keeps a connection and memory of this process.
+        /// [`max_waiters`](Self::max_waiters) limits their number. When an HTTP client
+        /// disconnects, its request stops waiting.
+        #[must_use]
+        wait;
+        /// The longest time that a request holds its lock: 100 ms to 30 days, by default 10
+        /// minutes. `None` means no limit.
+        ///
+        /// It counts from the grant, and includes the response's body. At its end the lock is
+        /// lost, and free for others. A handler that still runs is dropped, and the response is
+        /// 503. A body that is still being sent goes on without the lock, so a semaphore no
+        /// longer counts it. For slower requests, or to count streams until their end, set a
+        /// longer time or `None`.
+        #[must_use]
+        max_hold;
+        /// How long a released lock stays with this process, idle, after its last request. Off by
+        /// default; at most 1 h.
+        ///
+        /// The next request here has it without a command to the lock store, until another process
+        /// wants it. For a limit that is seldom reached, the layer then costs about as much as a
+        /// local one. If the process dies, its idle locks stay held for the rest of their TTL. On a
+        /// quorum or a pool of your own it has no effect.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use leasehold::LockLayer;
+        ///
+        /// let locks = leasehold::Locks::in_memory();
+        /// let limit = LockLayer::semaphore(&locks, "reports", 64).linger(Duration::from_secs(2));
+        /// # let _ = limit;
+        /// ```
+        #[must_use]
+        linger;
     }
 
     /// How many requests of one key may wait in this process. The default is 256, and for a
@@ -243,44 +267,6 @@ impl<K> LockLayer<K> {
     #[must_use]
     pub fn max_waiters(mut self, most: usize) -> Self {
         self.policy().max_waiters = Some(most);
-        self
-    }
-
-    /// The longest time that a request holds its lock: 100 ms to 30 days, by default 10
-    /// minutes. `None` means no limit.
-    ///
-    /// It counts from the grant, and includes the response's body. At its end the lock is
-    /// lost, and free for others. A handler that still runs is dropped, and the response is
-    /// 503. A body that is still being sent goes on without the lock, so a semaphore no
-    /// longer counts it. For slower requests, or to count streams until their end, set a
-    /// longer time or `None`.
-    #[must_use]
-    pub fn max_hold(mut self, most: impl Into<Option<Duration>>) -> Self {
-        self.policy().max_hold = most.into();
-        self
-    }
-
-    /// How long a released lock stays with this process, idle, after its last request. Off by
-    /// default; at most 1 h.
-    ///
-    /// The next request here has it without a command to the lock store, until another process
-    /// wants it. For a limit that is seldom reached, the layer then costs about as much as a
-    /// local one. If the process dies, its idle locks stay held for the rest of their TTL. On a
-    /// quorum or a pool of your own it has no effect.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use leasehold::LockLayer;
-    ///
-    /// let locks = leasehold::Locks::in_memory();
-    /// let limit = LockLayer::semaphore(&locks, "reports", 64).linger(Duration::from_secs(2));
-    /// # let _ = limit;
-    /// ```
-    #[must_use]
-    pub fn linger(mut self, lasts: Duration) -> Self {
-        self.policy().linger = lasts;
         self
     }
 

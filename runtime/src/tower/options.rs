@@ -1,14 +1,14 @@
 //! Options of the layer that change what a request takes, and how long it keeps it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::request::Parts;
 
 use super::hold::{HoldUntil, OnLost};
 use super::layer::LockLayer;
-use super::policy::Kind;
+use super::policy::{Kind, Policy};
 use super::weight::MaybeWeight;
+use crate::api::lock_options::setters;
 
 impl<K> LockLayer<K> {
     /// Until when a request holds its lock. The default is [`HoldUntil::BodyEnd`].
@@ -70,87 +70,98 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// Lets a request succeed once for each key: after a success, requests with the same key
-    /// are refused for this long, with status 409 ([`Refusal::Done`](super::Refusal::Done)).
-    /// 100 ms to 366 days; by default they are never refused for that.
-    ///
-    /// With a key from a header, as `Idempotency-Key`, a client may send its request again
-    /// without harm. A response with a status below 400 is a success, once its body has ended;
-    /// with [`HoldUntil::Head`], once its head is there. A gRPC status other than 0 is none. A
-    /// request that fails, panics, loses its lock or is dropped leaves the key to the next.
-    /// `LockError::Done` in the refusal says when the work succeeded: to answer with the
-    /// first response, keep that under the same key. On a quorum it can't be used: requests
-    /// are answered with 500.
-    ///
-    /// # Panics
-    ///
-    /// When the app is built, if the layer is not a mutex.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use leasehold::tower::template_key;
-    /// use leasehold::{LockLayer, Locks};
-    ///
-    /// // A request whose header is missing or unusable is refused.
-    /// let by_header = template_key("payment:{header:idempotency-key}");
-    /// let payments = LockLayer::mutex(&Locks::in_memory(), by_header)
-    ///     .once(Duration::from_secs(24 * 60 * 60));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn once(mut self, lasts: Duration) -> Self {
-        self.assert_mutex("once");
-        self.policy().once = Some(lasts);
-        self
+    setters! {
+        (policy().given):
+        /// What metrics, logs and traces call the locks of this layer, such as `"order"`. By default
+        /// it is the layer's template or name; a key that a function makes has no label.
+        #[must_use]
+        label;
     }
 
-    /// Lets a request succeed once for each key in each period of the server's clock: after a
-    /// success, requests with the same key are refused until the next period begins, with
-    /// status 409 ([`Refusal::Done`](super::Refusal::Done)). 100 ms to 366 days; by default
-    /// they are never refused for that.
-    ///
-    /// For a route that a scheduler calls on all servers. What a success is,
-    /// [`once`](Self::once) says; do not set both. [`Mutex::once_per`](crate::Mutex::once_per)
-    /// says when periods begin, and [`offset`](Self::offset) shifts them. With a
-    /// [`wait`](Self::wait), a request whose period is done waits for the next one if that
-    /// begins soon enough.
-    ///
-    /// # Panics
-    ///
-    /// When the app is built, if the layer is not a mutex.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use leasehold::{LockLayer, Locks};
-    ///
-    /// let nightly = LockLayer::mutex(&Locks::in_memory(), "nightly")
-    ///     .once_per(Duration::from_secs(24 * 60 * 60))
-    ///     .offset(Duration::from_secs(3 * 60 * 60)); // from 03:00 UTC
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn once_per(mut self, period: Duration) -> Self {
-        self.assert_mutex("once_per");
-        self.policy().once_per = Some(period);
-        self
+    setters! {
+        (policy_of_mutex("once").given):
+        /// Lets a request succeed once for each key: after a success, requests with the same key
+        /// are refused for this long, with status 409 ([`Refusal::Done`](super::Refusal::Done)).
+        /// 100 ms to 366 days; by default they are never refused for that.
+        ///
+        /// With a key from a header, as `Idempotency-Key`, a client may send its request again
+        /// without harm. A response with a status below 400 is a success, once its body has ended;
+        /// with [`HoldUntil::Head`], once its head is there. A gRPC status other than 0 is none. A
+        /// request that fails, panics, loses its lock or is dropped leaves the key to the next.
+        /// `LockError::Done` in the refusal says when the work succeeded: to answer with the
+        /// first response, keep that under the same key. On a quorum it can't be used: requests
+        /// are answered with 500.
+        ///
+        /// # Panics
+        ///
+        /// When the app is built, if the layer is not a mutex.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        ///         /// use leasehold::tower::template_key;
+        /// use leasehold::{LockLayer, Locks};
+        ///
+        /// // A request whose header is missing or unusable is refused.
+        /// let by_header = template_key("payment:{header:idempotency-key}");
+        /// let payments = LockLayer::mutex(&Locks::in_memory(), by_header)
+        ///     .once(Duration::from_secs(24 * 60 * 60));
+        /// ```
+        #[must_use]
+        #[track_caller]
+        once;
     }
 
-    /// Shifts the periods of [`once_per`](Self::once_per): one begins this long after the Unix
-    /// epoch, or of whole weeks after Monday, 5 January 1970. The default is 0.
-    #[must_use]
-    pub fn offset(mut self, offset: Duration) -> Self {
-        self.policy().offset = offset;
-        self
+    setters! {
+        (policy_of_mutex("once_per").given):
+        /// Lets a request succeed once for each key in each period of the server's clock: after a
+        /// success, requests with the same key are refused until the next period begins, with
+        /// status 409 ([`Refusal::Done`](super::Refusal::Done)). 100 ms to 366 days; by default
+        /// they are never refused for that.
+        ///
+        /// For a route that a scheduler calls on all servers. What a success is,
+        /// [`once`](Self::once) says; do not set both. [`Mutex::once_per`](crate::Mutex::once_per)
+        /// says when periods begin, and [`offset`](Self::offset) shifts them. With a
+        /// [`wait`](Self::wait), a request whose period is done waits for the next one if that
+        /// begins soon enough.
+        ///
+        /// # Panics
+        ///
+        /// When the app is built, if the layer is not a mutex.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        ///         /// use leasehold::{LockLayer, Locks};
+        ///
+        /// let nightly = LockLayer::mutex(&Locks::in_memory(), "nightly")
+        ///     .once_per(Duration::from_secs(24 * 60 * 60))
+        ///     .offset(Duration::from_secs(3 * 60 * 60)); // from 03:00 UTC
+        /// ```
+        #[must_use]
+        #[track_caller]
+        once_per;
     }
 
+    setters! {
+        (policy_of_mutex("offset").given):
+        /// Shifts the periods of [`once_per`](Self::once_per): one begins this long after the Unix
+        /// epoch, or of whole weeks after Monday, 5 January 1970. The default is 0.
+        ///
+        /// # Panics
+        ///
+        /// When the app is built, if the layer is not a mutex.
+        #[must_use]
+        #[track_caller]
+        offset;
+    }
+
+    /// The options, to change one of those that only mutexes have.
     #[track_caller]
-    fn assert_mutex(&self, option: &str) {
+    fn policy_of_mutex(&mut self, option: &str) -> &mut Policy {
         let is_mutex = matches!(self.policy.kind, Kind::Mutex);
         assert!(is_mutex, "`{option}` is for mutexes: under other locks several requests run");
+        self.policy()
     }
 
     /// How much of a semaphore's limit a request takes, by a function of its head: from 1 to
@@ -217,14 +228,6 @@ impl<K> LockLayer<K> {
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     {
         self.policy().identify.owner = Some(Arc::new(owner));
-        self
-    }
-
-    /// What metrics, logs and traces call the locks of this layer, such as `"order"`. By default
-    /// it is the layer's template or name; a key that a function makes has no label.
-    #[must_use]
-    pub fn label(mut self, label: &'static str) -> Self {
-        self.policy().label = Some(label);
         self
     }
 

@@ -23,6 +23,8 @@ use super::telemetry;
 use super::upgrade::{Warned, is_upgrade};
 use super::waiters::{Acquire, Denied, WaiterSlot, Waiters};
 use super::weight::Weight;
+use crate::api::lock_options::LockOptions;
+use crate::api::lock_spec::LockSpec;
 use crate::api::locks::Locks;
 use crate::api::mutex::Mutex;
 use crate::api::rw_lock::RwLock;
@@ -66,22 +68,12 @@ pub(super) struct Policy {
     /// The key, if it is one plain name: the same for all requests.
     pub(super) name: Option<LockKey>,
     pub(super) kind: Kind,
-    /// What metrics and logs call its locks. `None` leaves the label of each key.
-    pub(super) label: Option<&'static str>,
-    pub(super) ttl: Option<Duration>,
-    pub(super) wait: Wait,
+    /// The options of each lock. Its owner and its note are those of the request.
+    pub(super) given: LockOptions,
     /// `None` is the default.
     pub(super) max_waiters: Option<usize>,
     /// The waiters of this layer and all its clones.
     pub(super) waiters: Waiters,
-    pub(super) max_hold: Option<Duration>,
-    pub(super) linger: Duration,
-    /// How long a request that has succeeded counts as done.
-    pub(super) once: Option<Duration>,
-    /// In how long a period a request may succeed once.
-    pub(super) once_per: Option<Duration>,
-    /// When such periods begin, after the Unix epoch.
-    pub(super) offset: Duration,
     pub(super) hold_until: HoldUntil,
     pub(super) on_lost: OnLost,
     pub(super) warned: Warned,
@@ -121,39 +113,23 @@ impl Policy {
 
     /// The lock of this name, for a request.
     pub(super) fn lock(&self, key: LockKey, Identity { owner, note }: Identity) -> RequestLock {
-        let wait = if self.max_waiters() == 0 { Wait::For(Duration::ZERO) } else { self.wait };
-        let key = self.label.into_iter().fold(key, LockKey::with_label);
-        let (name, note) = (key.clone(), note.unwrap_or_default());
+        let key = self.given.labelled(key);
+        let mut given = self.given.of(owner, note.as_deref());
+        if self.max_waiters() == 0 {
+            given.options = given.options.at_once();
+        }
+        let spec = LockSpec::with(self.locks.shared(), key.clone(), given);
         let handle = match self.kind {
-            Kind::Mutex => {
-                let mutex = self.locks.mutex(name).note(note).wait(wait).max_hold(self.max_hold);
-                let mutex = owner.into_iter().fold(mutex, Mutex::owner);
-                let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
-                let mutex = self.once.into_iter().fold(mutex, Mutex::once);
-                let mutex = self.once_per.into_iter().fold(mutex, Mutex::once_per);
-                let mutex = mutex.offset(self.offset);
-                LockHandle::Mutex(mutex.linger(self.linger))
-            }
-            Kind::Semaphore { limit } => {
-                let semaphore = self.locks.semaphore(name, limit).note(note);
-                let semaphore = owner.into_iter().fold(semaphore, Semaphore::owner);
-                let semaphore = semaphore.wait(wait).max_hold(self.max_hold);
-                let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
-                LockHandle::Semaphore(semaphore.linger(self.linger))
-            }
-            Kind::RwLock => {
-                let lock = self.locks.rw_lock(name).note(note).wait(wait).max_hold(self.max_hold);
-                let lock = owner.into_iter().fold(lock, RwLock::owner);
-                let lock = self.ttl.into_iter().fold(lock, RwLock::ttl).linger(self.linger);
-                LockHandle::RwLock(lock)
-            }
+            Kind::Mutex => LockHandle::Mutex(Mutex::new(spec)),
+            Kind::Semaphore { limit } => LockHandle::Semaphore(Semaphore::new(spec, limit)),
+            Kind::RwLock => LockHandle::RwLock(RwLock::new(spec)),
         };
         RequestLock { key, handle }
     }
 
     pub(super) fn acquire(&self, lock: RequestLock, share: Share) -> Acquire {
         let most = self.max_waiters();
-        let waits = most > 0 && self.wait != Wait::For(Duration::ZERO);
+        let waits = most > 0 && self.given.options.wait != Wait::For(Duration::ZERO);
         let slot = waits.then(|| WaiterSlot::new(&self.waiters, lock.key.clone(), most));
         if !self.fails_open {
             return lock.acquire(share, slot);
@@ -280,15 +256,8 @@ impl fmt::Debug for Policy {
         f.debug_struct("Policy")
             .field("locks", &self.locks)
             .field("kind", &self.kind)
-            .field("label", &self.label)
-            .field("ttl", &self.ttl)
-            .field("wait", &self.wait)
+            .field("given", &self.given)
             .field("max_waiters", &self.max_waiters())
-            .field("max_hold", &self.max_hold)
-            .field("linger", &self.linger)
-            .field("once", &self.once)
-            .field("once_per", &self.once_per)
-            .field("offset", &self.offset)
             .field("hold_until", &self.hold_until)
             .field("on_lost", &self.on_lost)
             .field("fails_open", &self.fails_open)

@@ -118,5 +118,5 @@ async fn a_time_out_of_range_is_refused() {
     locks.scope(for_a_time(Duration::from_secs(60 * 60))).await.unwrap();
     let error = locks.scope(for_a_time(Duration::from_secs(60 * 60 + 1))).await.unwrap_err();
     assert!(matches!(error, LockError::InvalidOption { option: "linger", .. }), "{error}");
-    assert!(error.to_string().contains("more than 1 h"), "{error}");
+    assert!(error.to_string().contains("must be at most 1h"), "{error}");
 }

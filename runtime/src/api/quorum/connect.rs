@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use crate::core::error::{LockError, Step};
 use crate::core::no_majority::NoMajority;
-use crate::core::options::{LONGEST, SHORTEST_TTL};
+use crate::core::option_rules::TTL;
 use crate::store::quorum::Quorum;
 use crate::store::redis::{LazyStore, QuorumServer, RedisStore, Settings};
 use crate::store::{ClientId, Store};
@@ -22,8 +22,8 @@ fn check(count: usize, longest_ttl: Duration) -> Result<(), LockError> {
         );
         return Err(LockError::InvalidOption { option: "servers", problem });
     }
-    if longest_ttl < SHORTEST_TTL || longest_ttl > LONGEST {
-        let problem = format!("{longest_ttl:?} is not between 100 ms and 24 h");
+    if let Some(range) = TTL.out_of_range(longest_ttl) {
+        let problem = format!("{longest_ttl:?} is out of range: it must be {range}");
         return Err(LockError::InvalidOption { option: "longest_ttl", problem });
     }
     Ok(())

@@ -13,7 +13,8 @@ use super::time_limit::within;
 use crate::client::Client;
 use crate::client::in_flight::InFlight;
 use crate::core::error::{LockError, LossReason, Step};
-use crate::core::options::{SHORTEST_TTL, Wait};
+use crate::core::option_rules::SHORTEST;
+use crate::core::options::Wait;
 use crate::core::timers::check_timers;
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
@@ -33,10 +34,10 @@ pub(crate) async fn adopt(shared: &Arc<Shared>, ticket: Ticket) -> Result<Lease,
     let client = &shared.client;
     // Some tickets are refused without the store.
     consume_budget().await;
-    if ticket.options.max_hold.is_some_and(|most| most < SHORTEST_TTL) {
+    if ticket.options.max_hold.is_some_and(|most| most < SHORTEST.time) {
         return Err(LockError::TicketEnded { key: ticket.key, reason: LossReason::MaxHold });
     }
-    ticket.options.check()?;
+    ticket.options.check(ticket.kind.is_mutex())?;
     client.check_not_forked(Step::Adopt, &ticket.key)?;
     check_timers()?;
     let begun = client.store.now();

@@ -30,7 +30,7 @@ pub(crate) fn take_idle(
     options: &Options,
 ) -> Option<Lease> {
     let client = &shared.client;
-    if options.linger.is_zero() || options.check().is_err() {
+    if options.linger.is_zero() || options.check(kind.is_mutex()).is_err() {
         return None;
     }
     client.check_not_forked(Step::Acquire, key).ok()?;

@@ -40,7 +40,7 @@ pub(crate) async fn acquire_all(
     options: Options,
 ) -> Result<LeaseSet, LockError> {
     let client = &shared.client;
-    options.check()?;
+    options.check(false)?;
     let specs = in_order(specs)?;
     client.check_not_forked(Step::Acquire, &specs[0].key)?;
     check_timers()?;

@@ -97,7 +97,7 @@ pub(super) fn check(
     let client = &shared.client;
     client.check_not_forked(Step::Acquire, &spec.key)?;
     check_timers()?;
-    options.check()?;
+    options.check(spec.kind.is_mutex())?;
     options.check_longest(client.store.longest_ttl())?;
     if matches!(spec.kind, Kind::Once(_)) && !client.store.has_queue() {
         return Err(LockError::Unsupported { what: "work that succeeds once" });

@@ -15,14 +15,12 @@ pub(super) async fn acquire(locks: &Locks, run: &Run) -> Result<Lease, LockError
     // Both kinds of lock have these options.
     macro_rules! with_options {
         ($lock:expr) => {{
-            let mut lock = $lock.ttl(run.ttl).wait(wait).max_hold(run.max_hold);
-            if let Some(owner) = &run.owner {
-                lock = lock.owner(owner);
+            let lock = $lock.ttl(run.ttl).wait(wait).max_hold(run.max_hold);
+            let lock = lock.note(run.note.as_deref().unwrap_or_default());
+            match &run.owner {
+                Some(owner) => lock.owner(owner),
+                None => lock,
             }
-            if let Some(note) = &run.note {
-                lock = lock.note(note);
-            }
-            lock
         }};
     }
     let waits = wait != Wait::For(Duration::ZERO);
@@ -34,12 +32,7 @@ pub(super) async fn acquire(locks: &Locks, run: &Run) -> Result<Lease, LockError
             semaphore.try_acquire_many(run.weight).await
         };
     }
-    let mut mutex = with_options!(locks.mutex(run.key.as_str()));
-    if let Some(lasts) = run.once {
-        mutex = mutex.once(lasts);
-    }
-    if let Some(period) = run.once_per {
-        mutex = mutex.once_per(period).offset(run.offset.unwrap_or_default());
-    }
+    let mutex = with_options!(locks.mutex(run.key.as_str())).once(run.once).once_per(run.once_per);
+    let mutex = mutex.offset(run.offset.unwrap_or_default());
     if waits { mutex.lock().await } else { mutex.try_lock().await }
 }
