@@ -229,8 +229,7 @@ async fn hints_come_again_after_lost_connections() {
     until_nobody_is_subscribed(&cluster).await;
 }
 
-/// The driver subscribes again to all channels of a node by one command, which a node refuses if they are
-/// in several slots.
+/// One command for all channels of a node would be refused: they are in several slots.
 #[tokio::test]
 async fn hints_of_many_slots_come_again_after_lost_connections() {
     let cluster = Cluster::start().await;
@@ -293,7 +292,7 @@ async fn hints_follow_a_master_that_becomes_a_replica() {
     let cluster = Cluster::start_with(1, Duration::from_secs(5)).await;
     let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
     let slot = cluster.slot("a").await;
-    // From now on the driver has its connections.
+    // From now on there are connections.
     drop(second.store.subscribe(&second.request("a", Kind::Mutex)).unwrap().await.unwrap());
     until_nobody_is_subscribed(&cluster).await;
     for _ in 0..2 {
@@ -316,6 +315,44 @@ async fn hints_follow_a_master_that_becomes_a_replica() {
         second.is_handed(&first, "a").await;
         drop(subscription);
     }
+}
+
+/// A replica takes subscriptions without a word, also while its master lets nobody in.
+#[tokio::test]
+async fn hints_do_not_stay_with_a_replica() {
+    let cluster = Cluster::start_with(1, Duration::from_secs(5)).await;
+    let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
+    let subscription = second.store.subscribe(&second.request("a", Kind::Mutex)).unwrap().await;
+    let master = cluster.until_master_of(cluster.slot("a").await).await;
+    let mut redis = master.redis().await;
+    let mut limit = redis::cmd("CONFIG");
+    limit.arg("SET").arg("maxclients");
+    limit.clone().arg(1).exec_async(&mut redis).await.unwrap();
+    let kill = redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub").clone();
+    assert_eq!(kill.query_async::<u32>(&mut redis).await.unwrap(), 1);
+    let info = redis::cmd("INFO").arg("stats").clone();
+    let comes_back = async {
+        let refused = ["0", "1", "2"].map(|count| format!("rejected_connections:{count}\r"));
+        loop {
+            let stats: String = info.query_async(&mut redis).await.unwrap();
+            if !refused.iter().any(|few| stats.contains(few)) {
+                break;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, comes_back).await.expect("the client tries to come back");
+    limit.arg(1_000).exec_async(&mut redis).await.unwrap();
+    let channels = redis::cmd("PUBSUB").arg("SHARDCHANNELS").clone();
+    let is_there = async {
+        while channels.query_async::<Vec<String>>(&mut redis).await.unwrap().is_empty() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, is_there).await.expect("it is subscribed at the master");
+    second.missed().await;
+    second.is_handed(&first, "a").await;
+    drop(subscription);
 }
 
 /// All keys of a lock are in one slot, for every kind of lock; a client's record is found

@@ -156,6 +156,7 @@ impl Network {
     ) -> SimulatedConnection {
         let id = self.next_connection;
         self.next_connection += 1;
+        self.trace.show(self.now, &format!("p{process} dials {host}: connection {id}"));
         let pipe = Arc::<Mutex<Pipe>>::default();
         let there = at + LATENCY;
         let connection = Connection {
@@ -287,7 +288,7 @@ impl Network {
                     Some(Cut::Halfway) => bytes.truncate(bytes.len() / 2),
                     Some(Cut::After) | None => {}
                 }
-                self.trace.count(self.now, id, bytes.len());
+                self.trace.count(self.now, id, &bytes);
                 host.receive(session, &bytes, self.now);
                 for call in host.server.take_told() {
                     let process = connection.process;
@@ -299,7 +300,7 @@ impl Network {
                 self.answer(address);
             }
             Event::Deliver { bytes } => {
-                self.trace.count(self.now, id, bytes.len());
+                self.trace.count(self.now, id, &bytes);
                 lock(&connection.pipe).deliver(&bytes);
             }
             Event::Closed { by_client: true } => {

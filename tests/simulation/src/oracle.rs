@@ -17,6 +17,7 @@ mod shadow;
 mod shape;
 mod stored;
 mod tokens;
+mod unheard;
 mod waiters;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ pub use self::requests::requests;
 use self::shadow::Around;
 use self::stored::{Place, Stored};
 use self::tokens::{Noted, Tokens};
+pub use self::unheard::{Unheard, unheard};
 use crate::server::cluster::Cluster;
 use crate::server::core::{Channel, Core};
 use crate::server::keyspace::Keyspace;

@@ -2,6 +2,9 @@
 
 use crate::network::{ConnectionId, Micros};
 
+/// How many bytes of what arrives are shown.
+const SHOWN: usize = 100;
+
 /// What is printed of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Printed {
@@ -42,13 +45,15 @@ impl Trace {
         }
     }
 
-    /// Notes bytes that have arrived.
-    pub(crate) fn count(&mut self, at: Micros, connection: ConnectionId, bytes: usize) {
+    /// Notes bytes that have arrived. Their number is hashed; what they begin with is shown.
+    pub(crate) fn count(&mut self, at: Micros, connection: ConnectionId, bytes: &[u8]) {
         self.add(&at.to_le_bytes());
         self.add(&connection.to_le_bytes());
-        self.add(&bytes.to_le_bytes());
+        self.add(&bytes.len().to_le_bytes());
         if self.printed == Printed::All {
-            println!("{} {bytes} bytes arrive on connection {connection}", time(at));
+            let count = bytes.len();
+            let begin = String::from_utf8_lossy(&bytes[..count.min(SHOWN)]).replace("\r\n", " ");
+            println!("{} {count} bytes arrive on connection {connection}: {begin}", time(at));
         }
     }
 

@@ -14,6 +14,7 @@ mod front_doors;
 mod group_faults;
 mod holding;
 mod kept;
+mod listeners;
 mod liveness;
 mod mistakes;
 mod orphans;

@@ -213,7 +213,7 @@ async fn open_cluster(
     let secret = Secret::random();
     let opening = Cluster::open(nodes, client, settings.clone(), runtime.clone(), secret);
     let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
-    let cluster = Arc::new(opened.map_err(|error| not_connected(names, error))?);
+    let cluster = opened.map_err(|error| not_connected(names, error))?;
     let encoder = Encoder::for_cluster(&settings.prefix, secret);
     Ok(RedisStore::new(Arc::new(cluster), encoder, settings, None))
 }

@@ -100,7 +100,7 @@ async fn ask(sentinel: &ConnectionInfo, name: &str) -> RedisResult<Option<(Strin
         AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let mut connection = Wire::connect(sentinel.clone(), config).await?;
     let mut command = redis::cmd("SENTINEL");
-    command.arg("GET-MASTER-ADDR-BY-NAME").arg(name).query_async(&mut connection).await
+    command.arg("GET-MASTER-ADDR-BY-NAME").arg(name).query_async(&mut connection.connection).await
 }
 
 fn explain(error: &RedisError) -> String {

@@ -7,17 +7,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use redis::aio::{AsyncStream, ConnectionLike, MultiplexedConnection, PubSub};
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisFuture,
-    RedisResult, Value,
-};
+use redis::aio::{AsyncStream, MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisResult};
 use tokio::task::AbortHandle;
 
 use super::driver::{Driver, DriverTask};
 use super::tcp;
-#[cfg(feature = "cluster")]
-use crate::system;
 
 /// A connection; a clone is the same one. It is closed when the last clone is dropped.
 #[derive(Clone)]
@@ -106,64 +101,6 @@ async fn stream(info: &ConnectionInfo) -> RedisResult<Option<AnyStream>> {
         }
         _ => None,
     })
-}
-
-/// The driver makes its connection to a cluster from these.
-impl ConnectionLike for Wire {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.connection.req_packed_command(command)
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        self.connection.req_packed_commands(pipeline, offset, count)
-    }
-
-    fn get_db(&self) -> i64 {
-        self.connection.get_db()
-    }
-}
-
-#[cfg(feature = "cluster")]
-impl redis::cluster_async::Connect for Wire {
-    /// Connects to a node for hints.
-    fn connect_with_config<'a, T>(info: T, config: AsyncConnectionConfig) -> RedisFuture<'a, Self>
-    where
-        T: redis::IntoConnectionInfo + Send + 'a,
-    {
-        Box::pin(async move {
-            let info = info.into_connection_info()?;
-            // Only the driver can read the time limit of `config`. But it knows neither our TLS nor
-            // a simulation.
-            if system::is_simulated() || is_tls(&info) {
-                return in_time(Self::connect(info, config)).await;
-            }
-            Self::by_driver(info, &config).await
-        })
-    }
-}
-
-/// Limits the time for connecting to a node to 5 s.
-#[cfg(feature = "cluster")]
-async fn in_time<T>(connecting: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    /// Only the driver can read the client's own limit. Until a dead node is abandoned, waiters ask
-    /// again instead.
-    const LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
-    let timed_out = |_| {
-        let kind = std::io::ErrorKind::TimedOut;
-        Err(std::io::Error::new(kind, "no answer in time").into())
-    };
-    tokio::time::timeout(LIMIT, connecting).await.unwrap_or_else(timed_out)
-}
-
-/// Returns true if the stream is ours: the driver has no TLS.
-#[cfg(feature = "cluster")]
-fn is_tls(info: &ConnectionInfo) -> bool {
-    cfg!(feature = "tls-no-provider") && matches!(info.addr(), ConnectionAddr::TcpTls { .. })
 }
 
 #[cfg(feature = "tls-no-provider")]

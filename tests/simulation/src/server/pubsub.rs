@@ -77,4 +77,12 @@ impl Server {
             session.channels.iter().map(|it| (it.name.as_slice(), session.address.as_str()))
         })
     }
+    /// Ends all subscriptions, and tells nobody.
+    #[cfg(test)]
+    pub(crate) fn forget_listeners(&mut self) {
+        self.core.borrow_mut().subscriptions.clear();
+        for session in self.sessions.values_mut() {
+            session.channels.clear();
+        }
+    }
 }

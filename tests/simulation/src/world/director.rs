@@ -15,6 +15,7 @@ use leasehold_history::{Effect, Line};
 
 use super::faults::Fault;
 use super::group_faults;
+use super::listeners::Listeners;
 use super::liveness::Liveness;
 use super::orphans::Orphans;
 use super::plan::{Deployment, Plan};
@@ -54,6 +55,7 @@ pub(super) struct Director {
     disturbed_until: Micros,
     processes_disturbed_until: BTreeMap<usize, Micros>,
     liveness: Liveness,
+    listeners: Listeners,
     orphans: Orphans,
     is_healed: bool,
 }
@@ -81,6 +83,7 @@ impl Director {
             disturbed_until: 0,
             processes_disturbed_until: BTreeMap::new(),
             liveness: Liveness::default(),
+            listeners: Listeners::default(),
             orphans: Orphans::default(),
             is_healed: false,
         }
@@ -239,15 +242,17 @@ impl Director {
         self.set_clocks();
     }
 
-    /// Looks whether a lock stands free for too long, or is kept for nobody.
+    /// Looks whether a lock stands free for too long or is kept for nobody, and who is not heard.
     pub(super) fn look_at_locks(&mut self) {
         let mut liveness = std::mem::take(&mut self.liveness);
+        let mut listeners = std::mem::take(&mut self.listeners);
         let mut orphans = std::mem::take(&mut self.orphans);
-        let found = [liveness.look(self), orphans.look(self), refusals::look(self)];
+        let found =
+            [liveness.look(self), listeners.look(self), orphans.look(self), refusals::look(self)];
         for found in found.into_iter().flatten() {
             self.shared.violation(found);
         }
-        (self.liveness, self.orphans) = (liveness, orphans);
+        (self.liveness, self.listeners, self.orphans) = (liveness, listeners, orphans);
     }
 
     /// True if a client may have a connection for messages that is half open, and does not know it yet.

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, ConnectionInfo, Value};
+use redis::{ConnectionAddr, ConnectionInfo, RedisResult, Value};
 use tokio::runtime::Handle;
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant as Timer, timeout_at};
 
+use super::hint_link::{HintLink, Tell};
 use super::slots;
 use super::slots::Range;
 use crate::store::StoreError;
@@ -63,9 +65,12 @@ pub(super) struct Node {
     /// Host and port.
     pub(super) address: String,
     host: String,
+    info: ConnectionInfo,
     /// The user named it.
     pub(super) is_named: bool,
     server: SingleServer,
+    /// Made for the first waiter.
+    hints: AsyncMutex<Option<Arc<HintLink>>>,
 }
 
 impl Node {
@@ -89,7 +94,14 @@ impl Node {
             _ => String::new(),
         };
         let server = SingleServer::start(vec![connection], runtime);
-        Self { address: info.addr().to_string(), host, is_named, server }
+        Self {
+            address: info.addr().to_string(),
+            host,
+            info: info.clone(),
+            is_named,
+            server,
+            hints: AsyncMutex::default(),
+        }
     }
 
     /// Sends a command. It goes on if the answer is dropped.
@@ -105,6 +117,19 @@ impl Node {
     /// Connects, unless it is connected.
     pub(super) async fn connect(&self, limit: Duration) -> Result<(), StoreError> {
         self.server.first_connection().link(limit).await.map(drop)
+    }
+
+    /// The connection for hints. Once it is lost, this makes another.
+    pub(super) async fn hint_link(
+        &self,
+        limit: Duration,
+        tell: &Tell,
+    ) -> RedisResult<Arc<HintLink>> {
+        let mut link = self.hints.lock().await;
+        if let Some(link) = link.as_ref().filter(|link| !link.is_lost()) {
+            return Ok(link.clone());
+        }
+        Ok(link.insert(HintLink::open(self.info.clone(), limit, tell.clone()).await?).clone())
     }
 
     /// The masters that it reports.

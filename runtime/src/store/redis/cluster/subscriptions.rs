@@ -1,55 +1,38 @@
 //! Hints on a cluster. A script may publish only into its lock's own slot, so a client
-//! subscribes to each lock for as long as it waits.
+//! subscribes to each lock for as long as it waits, on the master of the slot. A replica takes
+//! subscriptions too, but scripts count no receiver there.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
-use redis::cluster::{ClusterClient, ClusterClientBuilder};
-use redis::cluster_async::ClusterConnection;
-use redis::{ConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
-use tokio::runtime::Handle;
-use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{sleep, timeout};
 
+use super::hint_link::{HintLink, News, Tell};
+use super::slots;
+use super::topology::{Next, Topology, no_slots};
 use crate::store::redis::backoff::Backoff;
 use crate::store::redis::errors;
 use crate::store::redis::hints::HintReceiver;
-use crate::store::redis::settings::Settings;
 use crate::store::redis::sync::lock;
-use crate::store::redis::wire::Wire;
 use crate::store::{Hint, StoreError, Subscription};
 
-/// The most commands in flight: with some dozens of them the driver's connection to a cluster
-/// may stop for good (decision 66).
-const MAX_IN_FLIGHT: usize = 8;
+/// How many redirections a subscription follows.
+const REDIRECTIONS: usize = 3;
 
 /// A client's subscriptions on a cluster.
-pub(in crate::store::redis) struct Subscriptions {
-    pub(in crate::store::redis) hints: Arc<HintReceiver>,
-    /// The nodes that the driver asks for the slots: the masters, as soon as they are known. A
-    /// master that was replaced may not know it yet, and takes subscriptions as a replica: scripts
-    /// count no receiver there.
-    nodes: Mutex<Vec<ConnectionInfo>>,
-    settings: Settings,
-    connection: AsyncMutex<Connection>,
+pub(super) struct Subscriptions {
+    pub(super) hints: Arc<HintReceiver>,
+    topology: Arc<Topology>,
     channels: Mutex<HashMap<String, Channel>>,
-    /// Limits the commands in flight.
-    in_flight: Semaphore,
     /// The last attempt to subscribe failed.
     has_failed: AtomicBool,
-    runtime: Handle,
-}
-
-/// The driver's connection to all nodes.
-#[derive(Default)]
-struct Connection {
-    /// How many were made so far.
-    made: u64,
-    /// Made for the first waiter.
-    last: Option<ClusterConnection<Wire>>,
+    tell: Tell,
 }
 
 /// The subscription for one lock.
@@ -57,61 +40,58 @@ struct Connection {
 struct Channel {
     /// The number of waiters.
     waiters: usize,
-    /// The number of confirmations still to come. An unexpected one means that the driver has
-    /// subscribed again, on another connection.
-    expected: usize,
-    /// Locked while it changes.
-    state: Arc<AsyncMutex<State>>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Unsubscribed,
-    /// A command had no answer.
-    Unknown,
-    Subscribed,
+    /// The connection that is or may be subscribed. Locked while it changes.
+    place: Arc<AsyncMutex<Option<Arc<HintLink>>>>,
 }
 
 impl Subscriptions {
-    pub(in crate::store::redis) fn new(
-        nodes: Vec<ConnectionInfo>,
-        hints: Arc<HintReceiver>,
-        settings: Settings,
-        runtime: Handle,
-    ) -> Self {
-        Self {
-            hints,
-            nodes: Mutex::new(nodes),
-            settings,
-            connection: AsyncMutex::default(),
-            channels: Mutex::default(),
-            in_flight: Semaphore::new(MAX_IN_FLIGHT),
-            has_failed: AtomicBool::new(false),
-            runtime,
-        }
+    pub(super) fn start(topology: &Arc<Topology>, hints: Arc<HintReceiver>) -> Arc<Self> {
+        let all = Arc::new_cyclic(|all: &Weak<Self>| {
+            let told = all.clone();
+            Self {
+                hints,
+                topology: topology.clone(),
+                channels: Mutex::default(),
+                has_failed: AtomicBool::default(),
+                tell: Arc::new(move |news| {
+                    if let Some(all) = told.upgrade() {
+                        all.take(&news);
+                    }
+                }),
+            }
+        });
+        let (follower, mut changes) = (Arc::downgrade(&all), topology.changes());
+        let following = async move {
+            while changes.changed().await.is_ok() {
+                let Some(all) = follower.upgrade() else { return };
+                let names = lock(&all.channels).keys().cloned().collect();
+                all.restore(names);
+            }
+        };
+        topology.common.runtime.spawn(following.boxed());
+        all
     }
 
     /// Returns true if hints can be expected.
-    pub(in crate::store::redis) fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         !self.has_failed.load(Ordering::Relaxed)
     }
 
     /// Subscribes a waiter to `channel` with the client's id. It goes on if the future is
     /// dropped.
-    pub(in crate::store::redis) async fn subscribe(
+    pub(super) async fn subscribe(
         self: Arc<Self>,
         channel: String,
     ) -> Result<Subscription, StoreError> {
         let (all, name) = (self.clone(), format!("{channel}{}", self.hints.client));
-        let limit = self.settings.connect_timeout;
-        let subscribing = self.runtime.spawn(async move {
+        let limit = self.limit();
+        let subscribing = self.topology.common.runtime.spawn(async move {
             lock(&all.channels).entry(name.clone()).or_default().waiters += 1;
             let subscription = WaiterSubscription { all, name };
-            let updating = subscription.all.update(&subscription.name, false);
+            let updating = subscription.all.update(&subscription.name);
             let failed = match timeout(limit, updating).await {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(errors::on_cluster(errors::classify(error).1)),
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(errors::on_cluster(error)),
                 Err(_) => Some(errors::timed_out()),
             };
             subscription.all.has_failed.store(failed.is_some(), Ordering::Relaxed);
@@ -123,31 +103,69 @@ impl Subscriptions {
         subscribing.await.unwrap_or_else(|_| Err(errors::shutdown()))
     }
 
-    /// Subscribes to a channel that has waiters, and unsubscribes from one that has none.
-    /// `is_lost`: the server has ended the subscription.
-    async fn update(self: &Arc<Self>, name: &str, is_lost: bool) -> RedisResult<()> {
-        let Some(state) = lock(&self.channels).get(name).map(|it| it.state.clone()) else {
-            return Ok(());
+    /// Subscribes to a channel that has waiters where its master is, and unsubscribes from one that
+    /// has none. Returns true if it has subscribed: what was published before was not heard.
+    async fn update(&self, name: &str) -> Result<bool, StoreError> {
+        let Some(place) = lock(&self.channels).get(name).map(|it| it.place.clone()) else {
+            return Ok(false);
         };
-        let mut state = state.lock().await;
-        if is_lost {
-            *state = State::Unknown;
+        let mut place = place.lock().await;
+        if lock(&self.channels).get(name).is_some_and(|channel| channel.waiters > 0) {
+            return self.subscribe_at_master(name, &mut place).await;
         }
-        let is_wanted = lock(&self.channels).get(name).is_some_and(|channel| channel.waiters > 0);
-        if is_wanted && *state != State::Subscribed {
-            *state = State::Unknown;
-            self.send_subscribe(name).await?;
-            *state = State::Subscribed;
-        } else if !is_wanted && *state != State::Unsubscribed {
-            let ending = async { self.connection().await?.sunsubscribe(name).await };
-            let result = self.limited(ending).await;
-            *state = State::Unsubscribed;
-            self.forget(name);
-            return result;
-        } else if !is_wanted {
-            self.forget(name);
+        let former = place.take();
+        self.forget(name);
+        if let Some(link) = former.filter(|link| link.has(name)) {
+            link.unsubscribe(name).await.map_err(|error| errors::classify(error).1)?;
         }
-        Ok(())
+        Ok(false)
+    }
+
+    async fn subscribe_at_master(
+        &self,
+        name: &str,
+        place: &mut Option<Arc<HintLink>>,
+    ) -> Result<bool, StoreError> {
+        let slot = slots::of(name.as_bytes());
+        let mut master = self.topology.master_of(slot).ok_or_else(no_slots)?;
+        for _ in 0..=REDIRECTIONS {
+            if place.as_ref().is_some_and(|link| link.address == master.address && link.has(name)) {
+                return Ok(false);
+            }
+            let subscribed = async {
+                let link = master.hint_link(self.limit(), &self.tell).await?;
+                // If nobody waits for the answer any more, this is still where it is subscribed.
+                if let Some(former) = place.replace(link.clone()) {
+                    self.leave(former, &link, name);
+                }
+                link.subscribe(name).await
+            };
+            let Err(error) = subscribed.await else { return Ok(true) };
+            let redirected = self.topology.redirect(slot, &master, &error);
+            if !matches!(redirected, Some(Next::Master)) {
+                if error.code().is_none() {
+                    // Another node may have the slot by now.
+                    self.topology.refresh();
+                }
+                return Err(errors::classify(error).1);
+            }
+            master = self.topology.master_of(slot).ok_or_else(no_slots)?;
+        }
+        Err(no_slots())
+    }
+
+    /// Ends a subscription that another one replaces.
+    fn leave(&self, former: Arc<HintLink>, next: &Arc<HintLink>, name: &str) {
+        if !Arc::ptr_eq(&former, next) && former.has(name) {
+            let name = name.to_owned();
+            let leaving = async move { former.unsubscribe(&name).await };
+            self.topology.common.runtime.spawn(leaving.boxed());
+        }
+    }
+
+    /// How long connecting may take, and each command.
+    fn limit(&self) -> Duration {
+        self.topology.common.settings.connect_timeout
     }
 
     /// Forgets a channel, unless a waiter has come.
@@ -158,135 +176,38 @@ impl Subscriptions {
         }
     }
 
-    /// Subscribes again, if the channel has waiters.
-    async fn resubscribe(self: &Arc<Self>, name: &str) {
-        let (mut result, mut backoff) = (self.update(name, true).await, Backoff::default());
-        while result.is_err() {
-            self.has_failed.store(true, Ordering::Relaxed);
-            sleep(backoff.next()).await;
-            result = self.update(name, false).await;
-        }
-        self.has_failed.store(false, Ordering::Relaxed);
-        self.hints.deliver(Hint::Missed);
-    }
-
-    async fn send_subscribe(self: &Arc<Self>, name: &str) -> RedisResult<()> {
-        let mut connection = self.connection().await?;
-        self.expect(name, 1);
-        let result = self.limited(connection.ssubscribe(name)).await;
-        if result.is_err() {
-            self.expect(name, 0);
-        }
-        result
-    }
-
-    /// Waits until few enough commands are in flight, then for the answer. The time is limited:
-    /// the driver waits for a node that is gone, and with many commands in flight may wait for
-    /// itself.
-    async fn limited(&self, answer: impl Future<Output = RedisResult<()>>) -> RedisResult<()> {
-        let answer = async {
-            let _permit = self.in_flight.acquire().await;
-            answer.await
-        };
-        let timed_out = |_| Err(errors::no_answer());
-        timeout(self.settings.connect_timeout, answer).await.unwrap_or_else(timed_out)
-    }
-
-    fn expect(&self, name: &str, confirmations: usize) {
-        if let Some(channel) = lock(&self.channels).get_mut(name) {
-            channel.expected = confirmations;
-        }
-    }
-
-    async fn connection(self: &Arc<Self>) -> RedisResult<ClusterConnection<Wire>> {
-        let mut connection = self.connection.lock().await;
-        if let Some(last) = &connection.last {
-            return Ok(last.clone());
-        }
-        connection.made += 1;
-        let (all, number) = (Arc::downgrade(self), connection.made);
-        let take = move |push: PushInfo| {
-            if let Some(all) = all.upgrade() {
-                all.take_push(&push, number);
-            }
-            Ok::<_, ()>(())
-        };
-        let client = self.builder().push_sender(take).build()?;
-        let made = client.get_async_generic_connection::<Wire>().await?;
-        connection.last = Some(made.clone());
-        Ok(made)
-    }
-
-    fn builder(&self) -> ClusterClientBuilder {
-        let nodes = lock(&self.nodes).clone();
-        let tcp = nodes.first().map(|node| node.tcp_settings().clone());
-        let builder = ClusterClient::builder(nodes)
-            .use_protocol(ProtocolVersion::RESP3)
-            .connection_timeout(self.settings.connect_timeout)
-            .response_timeout(self.settings.connect_timeout)
-            .retries(4)
-            .min_retry_wait(10)
-            .max_retry_wait(100);
-        match tcp {
-            Some(tcp) => builder.tcp_settings(tcp),
-            None => builder,
-        }
-    }
-
-    /// Notes the masters for the next connection.
-    pub(in crate::store::redis) fn set_masters(&self, masters: Vec<ConnectionInfo>) {
-        if !masters.is_empty() {
-            *lock(&self.nodes) = masters;
-        }
-    }
-
-    /// Subscribes to all channels again, on new connections.
-    pub(in crate::store::redis) fn renew(self: &Arc<Self>) {
-        self.runtime.spawn(self.clone().replace(None));
-    }
-
-    /// Does that; if a number is given, only if that connection is still the last.
-    async fn replace(self: Arc<Self>, number: Option<u64>) {
-        let mut connection = self.connection.lock().await;
-        let is_another = number.is_some_and(|number| number != connection.made);
-        if is_another || connection.last.take().is_none() {
-            return;
-        }
-        drop(connection);
-        let names: Vec<_> = lock(&self.channels).keys().cloned().collect();
-        join_all(names.iter().map(|name| self.resubscribe(name))).await;
-    }
-
-    /// Takes a push of the driver's connection of this number.
-    fn take_push(self: &Arc<Self>, push: &PushInfo, number: u64) {
-        if push.kind == PushKind::Disconnection {
-            // The driver (redis 1.8.1) subscribes again by one command for all channels of a node,
-            // which the node refuses if they are in several slots.
-            self.runtime.spawn(self.clone().replace(Some(number)));
-            return;
-        }
-        let Some(Value::BulkString(name)) = push.data.first() else { return };
-        let Ok(name) = str::from_utf8(name) else { return };
-        match (&push.kind, push.data.get(1)) {
-            (PushKind::SMessage, Some(Value::BulkString(message))) => {
-                self.hints.take_message(message);
-            }
-            (PushKind::SSubscribe, _) => {
-                let is_again = lock(&self.channels).get_mut(name).is_some_and(|channel| {
-                    channel.expected.checked_sub(1).map(|left| channel.expected = left).is_none()
-                });
-                if is_again {
-                    self.hints.deliver(Hint::Missed);
+    /// Subscribes again in the background, where that is needed, until it succeeds.
+    fn restore(self: &Arc<Self>, mut names: Vec<String>) {
+        let all = self.clone();
+        let restoring = async move {
+            let mut backoff = Backoff::default();
+            while !names.is_empty() {
+                let updated = join_all(names.iter().map(|name| all.update(name))).await;
+                // Of what was published meanwhile, nothing was heard.
+                if updated.iter().any(|it| matches!(it, Ok(true))) {
+                    all.hints.deliver(Hint::Missed);
+                }
+                let mut updated = updated.into_iter();
+                names.retain(|_| matches!(updated.next(), Some(Err(_))));
+                all.has_failed.store(!names.is_empty(), Ordering::Relaxed);
+                if !names.is_empty() {
+                    sleep(backoff.next()).await;
                 }
             }
+        };
+        self.topology.common.runtime.spawn(restoring.boxed());
+    }
+
+    fn take(self: &Arc<Self>, news: &News<'_>) {
+        match news {
+            News::Message(message) => self.hints.take_message(message),
             // The slot has migrated, or we have unsubscribed.
-            (PushKind::SUnsubscribe, _) => {
-                let (all, name) = (self.clone(), name.to_owned());
-                if lock(&self.channels).get(&name).is_some_and(|channel| channel.waiters > 0) {
-                    self.runtime.spawn(async move { all.resubscribe(&name).await });
+            News::Unsubscribed(name) => {
+                if lock(&self.channels).get(*name).is_some_and(|channel| channel.waiters > 0) {
+                    self.restore(vec![(*name).to_owned()]);
                 }
             }
-            _ => {}
+            News::Lost => self.restore(lock(&self.channels).keys().cloned().collect()),
         }
     }
 }
@@ -311,9 +232,9 @@ impl Drop for WaiterSubscription {
         });
         if left == 0 {
             let (all, name) = (self.all.clone(), std::mem::take(&mut self.name));
-            self.all.runtime.spawn(async move {
-                if let Err(error) = all.update(&name, false).await {
-                    tracing::debug!(%error, "failed to unsubscribe from a lock's hints");
+            self.all.topology.common.runtime.spawn(async move {
+                if let Err(error) = all.update(&name).await {
+                    tracing::debug!(error = %error.source, "failed to unsubscribe from a lock's hints");
                 }
             });
         }

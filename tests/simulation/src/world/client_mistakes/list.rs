@@ -246,7 +246,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     mistake(
         "a-move-is-not-remembered",
         0,
-        "store/redis/cluster.rs",
+        "store/redis/cluster/topology.rs",
         "map.move_slot(slot, other);",
         "drop(other);",
     )
@@ -256,7 +256,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     mistake(
         "an-ask-moves-the-slot",
         0,
-        "store/redis/cluster.rs",
+        "store/redis/cluster/topology.rs",
         "return Some(Next::Asking(other(&mut lock(&self.map))?))",
         "let mut map = lock(&self.map);
          let other = other(&mut map)?;
@@ -281,7 +281,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "store/redis/cluster.rs",
         "if error.is_passing {
                 // Another node may have its slots by now.
-                cluster.refresh();
+                topology.refresh();
             }",
         "",
     )
@@ -291,19 +291,18 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     mistake(
         "one-node-is-asked-for-the-slots",
         0,
-        "store/redis/cluster.rs",
+        "store/redis/cluster/topology.rs",
         "reports[at].1 * 2 > nodes.len()",
         "reports[at].1 > 0",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Failovers]),
-    // A waiter that hears nothing asks again after two seconds; no more is promised.
     mistake(
         "hints-stay-with-the-former-master",
-        0,
-        "store/redis/cluster.rs",
-        "self.subscriptions.renew();",
-        "",
+        20,
+        "store/redis/cluster/subscriptions.rs",
+        "link.address == master.address && link.has(name)",
+        "link.has(name)",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Failovers]),
@@ -407,27 +406,43 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .on(Deployment::Single)
     .among(&[Fault::Suspensions, Fault::Stops]),
-    // Waiters that hear nothing ask every two seconds, and are excused for three after a connection ended.
     mistake(
-        "the-driver-subscribes-again",
-        0,
+        "a-lost-connection-keeps-its-subscriptions",
+        20,
         "store/redis/cluster/subscriptions.rs",
-        "push.kind == PushKind::Disconnection",
-        "false",
+        "News::Lost => self.restore(lock(&self.channels).keys().cloned().collect()),",
+        "News::Lost => {}",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Kills]),
-    // One of 3,000 worlds showed it: messages come through the replica all the same, and only a second
-    // waiter of the client loses its place. `cluster::hints_follow_a_master…` has its test.
     mistake(
-        "messages-stay-with-a-former-master",
-        0,
-        "store/redis/cluster.rs",
-        "self.subscriptions.set_masters(masters.collect())",
-        "drop(masters)",
+        "a-moved-slot-ends-its-subscription",
+        20,
+        "store/redis/cluster/subscriptions.rs",
+        "self.restore(vec![(*name).to_owned()]);",
+        "",
     )
     .on(Deployment::Cluster)
-    .among(&[Fault::Failovers]),
+    .among(&[Fault::Moves]),
+    mistake(
+        "the-answer-to-another-command-counts",
+        20,
+        "store/redis/cluster/hint_link.rs",
+        "if kind == *confirmed && channel_of(&data) == Some(channel) =>",
+        "if kind == *confirmed || channel_of(&data) != Some(channel) =>",
+    )
+    .on(Deployment::Cluster)
+    .among(&[Fault::Moves]),
+    mistake(
+        "a-silent-connection-for-hints-is-kept",
+        20,
+        "store/redis/cluster/hint_link.rs",
+        "        self.state.lose();
+        Err(error)",
+        "        Err(error)",
+    )
+    .on(Deployment::Cluster)
+    .among(&[Fault::HalfOpen]),
     mistake(
         "a-refused-release-is-not-tried-again",
         20,
