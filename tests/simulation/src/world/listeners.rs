@@ -16,8 +16,8 @@ use crate::trace::time;
 /// How often the rule looks.
 const LOOK: Micros = 200_000;
 
-/// A client finds a lost subscription, and makes another one, within this time.
-const MOST: Micros = 4_000_000;
+/// A client that has failed for long pauses for up to five seconds; so long after a fault it is back.
+const MOST: Micros = 2_500_000;
 
 /// A waiter of a process on a server.
 type Waiter = (SocketAddr, usize, Unheard);

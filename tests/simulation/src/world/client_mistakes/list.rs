@@ -299,7 +299,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .among(&[Fault::Failovers]),
     mistake(
         "hints-stay-with-the-former-master",
-        20,
+        100,
         "store/redis/cluster/subscriptions.rs",
         "link.address == master.address && link.has(name)",
         "link.has(name)",
@@ -408,28 +408,28 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .among(&[Fault::Suspensions, Fault::Stops]),
     mistake(
         "a-lost-connection-keeps-its-subscriptions",
-        20,
+        100,
         "store/redis/cluster/subscriptions.rs",
-        "News::Lost => self.restore(lock(&self.channels).keys().cloned().collect()),",
-        "News::Lost => {}",
+        "self.restore(lock(&self.channels).keys().cloned().collect())",
+        "()",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Kills]),
     mistake(
         "a-moved-slot-ends-its-subscription",
-        20,
+        100,
         "store/redis/cluster/subscriptions.rs",
         "self.restore(vec![(*name).to_owned()]);",
-        "",
+        "let _ = name;",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Moves]),
     mistake(
         "the-answer-to-another-command-counts",
-        20,
+        100,
         "store/redis/cluster/hint_link.rs",
-        "if kind == *confirmed && channel_of(&data) == Some(channel) =>",
-        "if kind == *confirmed || channel_of(&data) != Some(channel) =>",
+        "kind == *confirmed && channel_of(&data) == Some(channel)",
+        "true",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Moves]),
