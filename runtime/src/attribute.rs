@@ -51,7 +51,7 @@ pub fn body<F: Future>(body: F) -> Option<F> {
 pub struct Call {
     key: Result<LockKey, LockError>,
     locks: Option<Locks>,
-    kind: Kind,
+    kind: CallKind,
     /// Of the semaphore's permits.
     weight: u32,
     given: LockOptions,
@@ -62,7 +62,7 @@ pub struct Call {
 
 /// The kind of lock that a call takes.
 #[derive(Debug)]
-enum Kind {
+enum CallKind {
     Mutex,
     Semaphore { permits: u32 },
     Read,
@@ -89,7 +89,7 @@ impl Call {
         Self {
             key,
             locks: None,
-            kind: Kind::Mutex,
+            kind: CallKind::Mutex,
             weight: 1,
             given: LockOptions::default(),
             on_lost: OnLost::Cancel,
@@ -117,19 +117,19 @@ impl Call {
 
     /// Makes it a semaphore.
     pub fn permits(mut self, permits: u32) -> Self {
-        self.kind = Kind::Semaphore { permits };
+        self.kind = CallKind::Semaphore { permits };
         self
     }
 
     /// Makes it a read lock.
     pub fn read(mut self) -> Self {
-        self.kind = Kind::Read;
+        self.kind = CallKind::Read;
         self
     }
 
     /// Makes it a write lock.
     pub fn write(mut self) -> Self {
-        self.kind = Kind::Write;
+        self.kind = CallKind::Write;
         self
     }
 
@@ -203,12 +203,12 @@ impl Call {
         let locks = self.locks.or_else(Locks::current).ok_or(LockError::NotInstalled)?;
         let spec = LockSpec::with(locks.shared(), key, self.given);
         match self.kind {
-            Kind::Mutex => Mutex::new(spec).lock().await,
-            Kind::Semaphore { permits } => {
+            CallKind::Mutex => Mutex::new(spec).lock().await,
+            CallKind::Semaphore { permits } => {
                 Semaphore::new(spec, permits).acquire_many(self.weight).await
             }
-            Kind::Read => RwLock::new(spec).read().await,
-            Kind::Write => RwLock::new(spec).write().await,
+            CallKind::Read => RwLock::new(spec).read().await,
+            CallKind::Write => RwLock::new(spec).write().await,
         }
     }
 }

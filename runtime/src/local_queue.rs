@@ -11,10 +11,10 @@
 //! waiter to live, the waiters here no longer count the askers, and ask themselves.
 
 mod admission;
-mod checks;
 mod handing_over;
 mod handoff;
 mod idle;
+mod idle_checks;
 mod linger;
 mod lingering;
 mod queue;

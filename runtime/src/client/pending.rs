@@ -25,7 +25,7 @@ use crate::system;
 const LIVE_BEYOND: Duration = Duration::from_millis(500);
 
 /// An offer with less time left is not used: it may end before it is confirmed.
-const MIN_LEFT_OF_OFFER: Duration = Duration::from_millis(50);
+const MIN_LEFT_TO_USE: Duration = Duration::from_millis(50);
 
 /// One request, from its first command until it is granted or given up.
 pub(crate) struct PendingRequest {
@@ -306,7 +306,7 @@ impl PendingRequest {
         let deadline = deadline.min(now + validity(longest));
         let deadline = self.confirmed_until.map_or(deadline, |until| deadline.min(until));
         // The same request asks again for an offer that has ended or is about to.
-        if now + MIN_LEFT_OF_OFFER >= deadline {
+        if now + MIN_LEFT_TO_USE >= deadline {
             return None;
         }
         let times = GrantTimes { deadline, is_offer: true, ..GrantTimes::by_command(now, longest) };

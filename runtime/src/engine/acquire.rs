@@ -2,13 +2,13 @@
 //! up.
 
 mod adopt;
-mod backoff;
 mod local;
 #[cfg(feature = "tower")]
 mod look;
 mod multi_atomic;
 mod multi_ordered;
 mod next_tick;
+mod schedule;
 mod single;
 mod time_limit;
 

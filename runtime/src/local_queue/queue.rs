@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::checks::Check;
+use super::idle_checks::IdleCheck;
 use super::spec::{LeaseSpec, weight};
 use super::turns::{EndedTurn, TurnId, Turns};
 use crate::client::pending::PendingRequest;
@@ -31,7 +31,7 @@ pub(super) struct LocalQueue {
     /// ended.
     pub(super) idle: VecDeque<TurnId>,
     /// When the timer looks at the idle leases, if it does.
-    pub(super) checked: Option<Check>,
+    pub(super) checked: Option<IdleCheck>,
 }
 
 /// A waiter as the queue keeps it. Its task holds a `Waiter`.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::checks::Checks;
+use super::idle_checks::IdleChecks;
 use super::linger::Doubted;
 use super::queue::{AdmissionState, Admitted, LocalQueue, QueuedWaiter};
 use super::recalls::Recalls;
@@ -33,7 +33,7 @@ pub(crate) struct LocalQueues {
 pub(super) struct Queues {
     pub(super) by_name: HashMap<QueueName, LocalQueue>,
     pub(super) ends: TurnEnds,
-    pub(super) checks: Checks,
+    pub(super) checks: IdleChecks,
     pub(super) recalls: Recalls,
     pub(super) doubted: Doubted,
 }

@@ -18,7 +18,7 @@ mod names;
 
 use std::time::Duration;
 
-pub(crate) use self::attempt::{Attempt, queued};
+pub(crate) use self::attempt::{MeasuredAttempt, queued};
 pub(crate) use self::hold::{Hold, lost};
 #[cfg(feature = "metrics")]
 use self::label::of_lock;

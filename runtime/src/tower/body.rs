@@ -53,11 +53,11 @@ pin_project! {
     where
         B: Body,
     {
-        kind: Kind<B>,
+        kind: BodyKind<B>,
     }
 }
 
-enum Kind<B: Body> {
+enum BodyKind<B: Body> {
     Inner(HeldBody<B>),
     Refusal { text: Option<Bytes> },
 }
@@ -72,21 +72,21 @@ impl<B: Body> LeaseBody<B> {
         is_success: bool,
         announced: Option<u64>,
     ) -> Self {
-        Self { kind: Kind::Inner(HeldBody::new(body, lease, is_success, announced)) }
+        Self { kind: BodyKind::Inner(HeldBody::new(body, lease, is_success, announced)) }
     }
 
     /// Takes what is ready with the head, so that a server sends both together: a second part
     /// could wait for the client to acknowledge the first. Ready when the head may be sent.
     pub(super) fn poll_early(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.kind {
-            Kind::Inner(inner) => inner.poll_early(cx),
-            Kind::Refusal { .. } => Poll::Ready(()),
+            BodyKind::Inner(inner) => inner.poll_early(cx),
+            BodyKind::Refusal { .. } => Poll::Ready(()),
         }
     }
 
     /// A refusal's text.
     pub(super) fn refusal(text: Bytes) -> Self {
-        Self { kind: Kind::Refusal { text: Some(text).filter(|text| !text.is_empty()) } }
+        Self { kind: BodyKind::Refusal { text: Some(text).filter(|text| !text.is_empty()) } }
     }
 }
 
@@ -94,7 +94,7 @@ impl<B: Body> LeaseBody<B> {
 /// time-out.
 impl<B: Body> Default for LeaseBody<B> {
     fn default() -> Self {
-        Self { kind: Kind::Refusal { text: None } }
+        Self { kind: BodyKind::Refusal { text: None } }
     }
 }
 
@@ -111,8 +111,8 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         match self.project().kind {
-            Kind::Inner(inner) => inner.poll_frame(cx),
-            Kind::Refusal { text } => {
+            BodyKind::Inner(inner) => inner.poll_frame(cx),
+            BodyKind::Refusal { text } => {
                 Poll::Ready(text.take().map(|text| Ok(Frame::data(text.into()))))
             }
         }
@@ -120,15 +120,15 @@ where
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner(inner) => inner.is_end_stream(),
-            Kind::Refusal { text } => text.is_none(),
+            BodyKind::Inner(inner) => inner.is_end_stream(),
+            BodyKind::Refusal { text } => text.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner(inner) => inner.size_hint(),
-            Kind::Refusal { text } => {
+            BodyKind::Inner(inner) => inner.size_hint(),
+            BodyKind::Refusal { text } => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
         }
@@ -138,8 +138,8 @@ where
 impl<B: Body + fmt::Debug> fmt::Debug for LeaseBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Inner(inner) => inner.fmt(f),
-            Kind::Refusal { text } => f.debug_struct("LeaseBody").field("text", text).finish(),
+            BodyKind::Inner(inner) => inner.fmt(f),
+            BodyKind::Refusal { text } => f.debug_struct("LeaseBody").field("text", text).finish(),
         }
     }
 }

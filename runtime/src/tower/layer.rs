@@ -13,7 +13,7 @@ use super::hold::{HoldUntil, OnLost};
 use super::identity::Identify;
 use super::key::RequestKey;
 use super::outage::Outage;
-use super::policy::{Kind, Policy};
+use super::policy::{LayerKind, Policy};
 use super::reject::Refusal;
 use super::service::LockService;
 use super::template::has_source;
@@ -83,7 +83,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     ///     LockLayer::mutex(&locks, key_by(|parts| Some(parts.uri.path().to_owned())));
     /// ```
     pub fn mutex(locks: &impl LockClient, key: K) -> Self {
-        Self::new(locks.locks(), key, Kind::Mutex)
+        Self::new(locks.locks(), key, LayerKind::Mutex)
     }
 
     /// A layer with a semaphore: at most `limit` requests at a time for each key, from 1
@@ -102,7 +102,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// let four_at_a_time = LockLayer::semaphore(&Locks::in_memory(), "reports", 4);
     /// ```
     pub fn semaphore(locks: &impl SemaphoreClient, key: K, limit: u32) -> Self {
-        Self::new(locks.locks(), key, Kind::Semaphore { limit })
+        Self::new(locks.locks(), key, LayerKind::Semaphore { limit })
     }
 
     /// A layer with a read-write lock: for each key, many requests that read, or one that
@@ -147,10 +147,10 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// # }
     /// ```
     pub fn rw_lock(locks: &impl LockClient, key: K) -> Self {
-        Self::new(locks.locks(), key, Kind::RwLock)
+        Self::new(locks.locks(), key, LayerKind::RwLock)
     }
 
-    fn new(locks: &Locks, key: K, kind: Kind) -> Self {
+    fn new(locks: &Locks, key: K, kind: LayerKind) -> Self {
         let name = <dyn Any>::downcast_ref::<&'static str>(&key);
         if let Some(name) = name {
             assert!(

@@ -6,7 +6,7 @@ use http::request::Parts;
 
 use super::hold::{HoldUntil, OnLost};
 use super::layer::LockLayer;
-use super::policy::{Kind, Policy};
+use super::policy::{LayerKind, Policy};
 use super::weight::MaybeWeight;
 use crate::api::lock_options::setters;
 
@@ -159,7 +159,7 @@ impl<K> LockLayer<K> {
     /// The options, to change one of those that only mutexes have.
     #[track_caller]
     fn policy_of_mutex(&mut self, option: &str) -> &mut Policy {
-        let is_mutex = matches!(self.policy.kind, Kind::Mutex);
+        let is_mutex = matches!(self.policy.kind, LayerKind::Mutex);
         assert!(is_mutex, "`{option}` is for mutexes: under other locks several requests run");
         self.policy()
     }
@@ -196,7 +196,7 @@ impl<K> LockLayer<K> {
         F: Fn(&Parts) -> T + Send + Sync + 'static,
         T: MaybeWeight,
     {
-        let is_semaphore = matches!(self.policy.kind, Kind::Semaphore { .. });
+        let is_semaphore = matches!(self.policy.kind, LayerKind::Semaphore { .. });
         assert!(is_semaphore, "`weight_by` is for semaphores: other locks have no permits");
         self.policy().weight = Some(Arc::new(move |parts| weight(parts).maybe_weight()));
         self

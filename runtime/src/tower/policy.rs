@@ -42,13 +42,13 @@ const MAX_WAITERS: usize = 256;
 
 /// The kind of lock that a layer takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum LayerKind {
     Mutex,
     Semaphore { limit: u32 },
     RwLock,
 }
 
-impl Kind {
+impl LayerKind {
     /// Its name in metrics.
     fn name(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ pub(super) struct Policy {
     pub(super) locks: Locks,
     /// The key, if it is one plain name: the same for all requests.
     pub(super) name: Option<LockKey>,
-    pub(super) kind: Kind,
+    pub(super) kind: LayerKind,
     /// The options of each lock. Its owner and its note are those of the request.
     pub(super) given: LockOptions,
     /// `None` is the default.
@@ -99,7 +99,7 @@ impl Policy {
 
     /// How much of the semaphore a request takes.
     pub(super) fn weight(&self, parts: &Parts) -> Result<u32, KeyError> {
-        let (Some(weight), Kind::Semaphore { limit }) = (&self.weight, self.kind) else {
+        let (Some(weight), LayerKind::Semaphore { limit }) = (&self.weight, self.kind) else {
             return Ok(1);
         };
         match weight(parts)? {
@@ -120,9 +120,9 @@ impl Policy {
         }
         let spec = LockSpec::with(self.locks.shared(), key.clone(), given);
         let handle = match self.kind {
-            Kind::Mutex => LockHandle::Mutex(Mutex::new(spec)),
-            Kind::Semaphore { limit } => LockHandle::Semaphore(Semaphore::new(spec, limit)),
-            Kind::RwLock => LockHandle::RwLock(RwLock::new(spec)),
+            LayerKind::Mutex => LockHandle::Mutex(Mutex::new(spec)),
+            LayerKind::Semaphore { limit } => LockHandle::Semaphore(Semaphore::new(spec, limit)),
+            LayerKind::RwLock => LockHandle::RwLock(RwLock::new(spec)),
         };
         RequestLock { key, handle }
     }
@@ -180,16 +180,16 @@ impl Policy {
 
     fn max_waiters(&self) -> usize {
         self.max_waiters.unwrap_or_else(|| match self.kind {
-            Kind::Semaphore { limit } => {
+            LayerKind::Semaphore { limit } => {
                 usize::try_from(limit).map_or(usize::MAX, |limit| limit.saturating_add(MAX_WAITERS))
             }
-            Kind::Mutex | Kind::RwLock => MAX_WAITERS,
+            LayerKind::Mutex | LayerKind::RwLock => MAX_WAITERS,
         })
     }
 
     /// Lets a request pass without a lock, or returns its refusal.
     pub(super) fn judge(&self, denied: Denied, lock: &'static str) -> Result<(), Refusal> {
-        let is_semaphore = matches!(self.kind, Kind::Semaphore { .. });
+        let is_semaphore = matches!(self.kind, LayerKind::Semaphore { .. });
         let error = match denied {
             // The request says who owns its lease.
             Denied::Because(LockError::InvalidOption { option: "owner", problem })

@@ -8,7 +8,7 @@ use tokio::task::consume_budget;
 use tokio::time::sleep;
 use tracing::Instrument;
 
-use super::backoff::Backoff;
+use super::schedule::AskSchedule;
 use super::time_limit::within;
 use crate::client::Client;
 use crate::client::in_flight::InFlight;
@@ -21,7 +21,7 @@ use crate::engine::shared::Shared;
 use crate::engine::ticket::Ticket;
 use crate::keeper::loss_reason;
 use crate::state::lease::{Grant, GrantTimes};
-use crate::state::telemetry::Attempt;
+use crate::state::telemetry::MeasuredAttempt;
 use crate::store::{Adoption, Ask, Request, StoreError};
 
 /// Takes over a ticket's lease, with a request of this client.
@@ -41,7 +41,7 @@ pub(crate) async fn adopt(shared: &Arc<Shared>, ticket: Ticket) -> Result<Lease,
     client.check_not_forked(Step::Adopt, &ticket.key)?;
     check_timers()?;
     let begun = client.store.now();
-    let attempt = Attempt::new(ticket.kind, &ticket.key);
+    let attempt = MeasuredAttempt::new(ticket.kind, &ticket.key);
     let result = Adopting::new(client, ticket).adopt(shared).instrument(attempt.span()).await;
     attempt.end(|| client.elapsed(begun), &result);
     result.map(Lease::begin_hold)
@@ -69,13 +69,13 @@ impl Adopting {
 
     async fn adopt(&mut self, shared: &Arc<Shared>) -> Result<Lease, LockError> {
         let client = self.in_flight.client.clone();
-        let mut backoff = Backoff::new(self.in_flight.sent, Wait::For(Duration::ZERO));
+        let mut schedule = AskSchedule::new(self.in_flight.sent, Wait::For(Duration::ZERO));
         let key = self.request.key.clone();
         loop {
             if client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
             }
-            let limit = backoff.time_limit(&*client.store, self.request.ttl);
+            let limit = schedule.time_limit(&*client.store, self.request.ttl);
             let asked = within(limit, pin!(self.ask())).await;
             let error = match asked.unwrap_or_else(Err) {
                 Ok(Adoption::Adopted { token }) => {
@@ -98,7 +98,7 @@ impl Adopting {
                 }
                 Err(error) => error,
             };
-            let pause = backoff.after_fault(client.store.now()).filter(|_| error.is_passing);
+            let pause = schedule.after_fault(client.store.now()).filter(|_| error.is_passing);
             let Some(pause) = pause else {
                 return Err(LockError::store(Step::Adopt, &key, error));
             };

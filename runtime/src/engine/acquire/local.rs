@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::backoff::Backoff;
+use super::schedule::AskSchedule;
 use crate::core::error::LockError;
 #[cfg(feature = "tower")]
 use crate::core::error::Step;
@@ -14,7 +14,7 @@ use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::local_queue::{Admission, Entry, TakenUp, TryEntry, Waiter};
 #[cfg(feature = "tower")]
-use crate::state::telemetry::Attempt;
+use crate::state::telemetry::MeasuredAttempt;
 #[cfg(feature = "tower")]
 use crate::store::Kind;
 use crate::store::RequestSpec;
@@ -37,7 +37,7 @@ pub(crate) fn take_idle(
     let begun = client.store.now();
     let idle = shared.queues.take_idle(key, kind, lasting(options, options.first_ttl()), begun)?;
     let lease = lease_of(shared, idle, options)?;
-    Attempt::new(kind, key).end(|| client.elapsed(begun), &Ok(()));
+    MeasuredAttempt::new(kind, key).end(|| client.elapsed(begun), &Ok(()));
     Some(lease.begin_hold())
 }
 
@@ -96,7 +96,7 @@ pub(super) fn try_enter(
         TryEntry::Soon(waiter) => Ok(Entered::Waits(waiter)),
         // The time until a release is unknown, but a lease of this TTL would end by then.
         TryEntry::Busy => {
-            Err(Backoff::new(now, options.wait).refused(spec.key.clone(), options.ttl))
+            Err(AskSchedule::new(now, options.wait).refused(spec.key.clone(), options.ttl))
         }
     }
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::backoff::Backoff;
 use super::multi_atomic::AtomicAcquire;
+use super::schedule::AskSchedule;
 use super::single::acquire;
 use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
@@ -21,7 +21,7 @@ use crate::core::timers::check_timers;
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
-use crate::state::telemetry::Attempt;
+use crate::state::telemetry::MeasuredAttempt;
 use crate::store::{Kind, RequestSpec};
 
 /// How many locks a call may name: a script that takes more would block the server for too
@@ -45,8 +45,8 @@ pub(crate) async fn acquire_all(
     client.check_not_forked(Step::Acquire, &specs[0].key)?;
     check_timers()?;
     let begun = client.store.now();
-    let backoff = Backoff::new(begun, options.wait);
-    OrderedAcquire { shared, specs: &specs, options, begun, backoff }.acquire().await
+    let schedule = AskSchedule::new(begun, options.wait);
+    OrderedAcquire { shared, specs: &specs, options, begun, schedule }.acquire().await
 }
 
 /// Sorts them by name. A mutex that is named twice counts once.
@@ -76,7 +76,7 @@ struct OrderedAcquire<'a> {
     specs: &'a [RequestSpec],
     options: Options,
     begun: Instant,
-    backoff: Backoff,
+    schedule: AskSchedule,
 }
 
 impl OrderedAcquire<'_> {
@@ -111,17 +111,17 @@ impl OrderedAcquire<'_> {
                 return Ok(None);
             }
             let store = &*self.shared.client.store;
-            let limit = self.backoff.time_limit(store, self.options.first_ttl());
+            let limit = self.schedule.time_limit(store, self.options.first_ttl());
             match within(limit, pin!(pending.ask())).await.unwrap_or_else(Err) {
                 Ok(Ok(leases)) => {
                     let waited = self.waited();
                     for spec in self.specs {
-                        Attempt::new(spec.kind, &spec.key).end(|| waited, &Ok(()));
+                        MeasuredAttempt::new(spec.kind, &spec.key).end(|| waited, &Ok(()));
                     }
                     return Ok(Some(leases));
                 }
                 Ok(Err(index)) => match index.and_then(|index| self.specs.get(index)) {
-                    Some(spec) if self.backoff.is_try() => self.refuse(spec).await?,
+                    Some(spec) if self.schedule.is_try() => self.refuse(spec).await?,
                     _ => return Ok(None),
                 },
                 // A store may refuse all together and still grant each, for example through a
@@ -146,14 +146,14 @@ impl OrderedAcquire<'_> {
         let mut held = LeaseSet::new();
         for spec in self.specs {
             let wait = match self.options.wait {
-                Wait::For(_) => Wait::For(self.backoff.left(self.shared.client.store.now())),
+                Wait::For(_) => Wait::For(self.schedule.left(self.shared.client.store.now())),
                 Wait::Forever => Wait::Forever,
             };
             let next = acquire(self.shared, spec.clone(), Options { wait, ..self.options });
             let next = tokio::select! {
                 biased;
                 // A try needs no timer; its leases are checked in the end.
-                _ = held.lost(), if !self.backoff.is_try() => return Ok(held),
+                _ = held.lost(), if !self.schedule.is_try() => return Ok(held),
                 next = next => next,
             };
             match next {
@@ -174,7 +174,7 @@ impl OrderedAcquire<'_> {
     fn error_for_all(&self, error: LockError) -> LockError {
         match error {
             LockError::Busy { key, .. } | LockError::TimedOut { key, .. }
-                if !self.backoff.is_try() =>
+                if !self.schedule.is_try() =>
             {
                 let held_by_caller = LeaseHandle::is_around(self.shared.client.id, &key);
                 LockError::TimedOut { key, waited: self.waited(), held_by_caller }
@@ -185,9 +185,9 @@ impl OrderedAcquire<'_> {
 
     /// Pauses before the next attempt, if there is time left.
     async fn pause(&mut self, refusal: NotGranted, spec: &RequestSpec) -> Result<(), LockError> {
-        let Some(pause) = self.backoff.next(self.shared.client.store.now(), &refusal, true) else {
-            let refused = Err(self.backoff.error(refusal, spec.key.clone()));
-            Attempt::new(spec.kind, &spec.key).end(|| self.waited(), &refused);
+        let Some(pause) = self.schedule.next(self.shared.client.store.now(), &refusal, true) else {
+            let refused = Err(self.schedule.error(refusal, spec.key.clone()));
+            MeasuredAttempt::new(spec.kind, &spec.key).end(|| self.waited(), &refused);
             return refused;
         };
         // A try needs no timer.

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tracing::Instrument;
 
-use super::backoff::Backoff;
 use super::local::{Entered, enter, take_up, try_enter};
 use super::next_tick::NextTick;
+use super::schedule::AskSchedule;
 use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::client::pending::PendingRequest;
@@ -23,7 +23,7 @@ use crate::engine::shared::Shared;
 use crate::local_queue::{Admission, Waiter};
 use crate::state::lease::Grant;
 use crate::state::shutdown::Shutdown;
-use crate::state::telemetry::{Attempt, queued};
+use crate::state::telemetry::{MeasuredAttempt, queued};
 use crate::store::{Kind, Once, RequestSpec, StoreError};
 
 /// Acquires one lock, within the wait of the options.
@@ -41,10 +41,10 @@ pub(crate) async fn acquire(
     check(shared, &spec, &options)?;
     let client = &shared.client;
     let begun = client.store.now();
-    let attempt = Attempt::new(spec.kind, &spec.key);
+    let attempt = MeasuredAttempt::new(spec.kind, &spec.key);
     let own_lock = LeaseHandle::own_lock(client.id, &spec);
     let mut result = match own_lock {
-        OwnLock::Never => Err(Backoff::new(begun, options.wait).refused(spec.key, options.ttl)),
+        OwnLock::Never => Err(AskSchedule::new(begun, options.wait).refused(spec.key, options.ttl)),
         _ if matches!(spec.kind, Kind::Once(Once::Per { .. })) => {
             // Boxed: other acquisitions have no room for two asks and the pause between them.
             let acquired = Box::pin(acquire_in_a_tick(begun, shared, spec, options));
@@ -80,7 +80,7 @@ async fn acquire_in_a_tick(
         let result = acquire_since(begun, shared, spec.clone(), options).await;
         let Err(LockError::Done { until, retry_after, .. }) = result else { return result };
         // It stands in no queue meanwhile, neither in this process nor in the store.
-        let left = Backoff::new(begun, options.wait).left(client.store.now());
+        let left = AskSchedule::new(begun, options.wait).left(client.store.now());
         let done = (until, retry_after);
         if !next_tick.begins(done, left, &client.keeper.shutdown).await? {
             return result;
@@ -112,10 +112,10 @@ async fn acquire_since(
     options: Options,
 ) -> Result<Lease, LockError> {
     let client = &shared.client;
-    let mut backoff = Backoff::of(&*client.store, begun, options.wait);
-    backoff.earlier = client.keeper.releases.earlier();
+    let mut schedule = AskSchedule::of(&*client.store, begun, options.wait);
+    schedule.earlier = client.keeper.releases.earlier();
     let ttl = options.first_ttl();
-    let mut acquisition = if backoff.is_try() {
+    let mut acquisition = if schedule.is_try() {
         let soon = match try_enter(shared, &spec, ttl, &options, begun)? {
             Entered::Leased(lease) => return Ok(lease),
             Entered::Waits(waiter) => Some(waiter),
@@ -148,8 +148,8 @@ async fn acquire_since(
                 // no room for either.
                 let admission = wait_for_admission(&client.keeper.shutdown, waiter, options.wait);
                 let Some(admission) = Box::pin(admission).await? else {
-                    backoff.note_waited(client.store.now());
-                    return Err(backoff.timed_out(spec.key));
+                    schedule.note_waited(client.store.now());
+                    return Err(schedule.timed_out(spec.key));
                 };
                 admission
             }
@@ -163,8 +163,8 @@ async fn acquire_since(
         };
         Acquisition { shared, pending: Some(pending), admission: Some(admission) }
     };
-    let limit = backoff.time_limit(&*client.store, ttl);
-    let asked = within(limit, pin!(acquisition.ask_until_granted(&mut backoff, options))).await;
+    let limit = schedule.time_limit(&*client.store, ttl);
+    let asked = within(limit, pin!(acquisition.ask_until_granted(&mut schedule, options))).await;
     asked.unwrap_or_else(|no_answer| Err(acquisition.into_error(no_answer)))
 }
 
@@ -208,7 +208,7 @@ impl Acquisition<'_> {
 
     async fn ask_until_granted(
         &mut self,
-        backoff: &mut Backoff,
+        schedule: &mut AskSchedule,
         options: Options,
     ) -> Result<Lease, LockError> {
         let Self { shared, pending: Some(pending), admission } = self else {
@@ -220,7 +220,8 @@ impl Acquisition<'_> {
                 return Err(LockError::ShutDown);
             }
             // A try needs no clock for that.
-            let left = if backoff.is_try() { Duration::ZERO } else { backoff.left(pending.now()) };
+            let left =
+                if schedule.is_try() { Duration::ZERO } else { schedule.left(pending.now()) };
             let refusal = match pending.ask(left).await {
                 Ok(grant) => match lease(shared, pending, admission, grant, &options) {
                     Some(lease) => return Ok(lease),
@@ -232,14 +233,14 @@ impl Acquisition<'_> {
             };
             // What this client dropped before is released before it is refused.
             if refusal.is_refusal()
-                && let Some(earlier) = backoff.earlier.take()
+                && let Some(earlier) = schedule.earlier.take()
             {
                 Box::pin(shared.client.keeper.releases.answered(pending.key(), earlier)).await;
                 continue;
             }
             if matches!(refusal, NotGranted::TooLate) {
                 // It asks as another request, and the one before may still be in its way.
-                backoff.earlier = shared.client.keeper.releases.earlier();
+                schedule.earlier = shared.client.keeper.releases.earlier();
             }
             // A caller that waits for ever gets no error, so the log says it.
             if let NotGranted::Fault(error) = &refusal
@@ -256,9 +257,9 @@ impl Acquisition<'_> {
             if !std::mem::replace(&mut is_queued, true) {
                 queued();
             }
-            let hears = !backoff.is_try() && pending.hears_hints();
-            let Some(pause) = backoff.next(pending.now(), &refusal, hears) else {
-                return Err(backoff.error(refusal, pending.key().clone()));
+            let hears = !schedule.is_try() && pending.hears_hints();
+            let Some(pause) = schedule.next(pending.now(), &refusal, hears) else {
+                return Err(schedule.error(refusal, pending.key().clone()));
             };
             // After a failure it asks again soon, whatever hints arrive.
             let is_faulty = matches!(refusal, NotGranted::Fault(_));

@@ -10,7 +10,7 @@ use crate::store::validity;
 
 /// An unconfirmed offer is handed over only with this much time left. That is half of its life,
 /// and ample for the confirmation.
-const MIN_LEFT_OF_OFFER: Duration = Duration::from_millis(500);
+const MIN_LEFT_TO_HAND_OVER: Duration = Duration::from_millis(500);
 
 /// The longest sleep while a lease is held. Timers stop while the system is suspended; the
 /// store's clock, which ends the lease, goes on.
@@ -136,7 +136,7 @@ impl Deadlines {
         // Read before the deadline: `extend` sets the deadline first.
         let is_offer = self.is_offer();
         let deadline = self.deadline();
-        let least = if is_offer { MIN_LEFT_OF_OFFER } else { self.ttl / 2 };
+        let least = if is_offer { MIN_LEFT_TO_HAND_OVER } else { self.ttl / 2 };
         let is_enough = now + least <= deadline && self.keep(now).is_zero();
         // All commands of the request have the whole TTL, so a late one cannot shorten the next
         // holder's lease.

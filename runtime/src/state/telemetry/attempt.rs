@@ -13,14 +13,14 @@ use crate::core::key::LockKey;
 use crate::store::Kind;
 
 /// An acquisition under way. One that is dropped without a result was cancelled.
-pub(crate) struct Attempt {
+pub(crate) struct MeasuredAttempt {
     span: Span,
     #[cfg(feature = "metrics")]
     counted_as: (Kind, Option<&'static str>),
     has_ended: bool,
 }
 
-impl Attempt {
+impl MeasuredAttempt {
     pub(crate) fn new(kind: Kind, key: &LockKey) -> Self {
         let label = key.label();
         #[cfg(feature = "metrics")]
@@ -88,7 +88,7 @@ impl Attempt {
     }
 }
 
-impl Drop for Attempt {
+impl Drop for MeasuredAttempt {
     fn drop(&mut self) {
         if !self.has_ended {
             self.note("cancelled");

@@ -3,7 +3,7 @@
 /// The role of the key that has no name of a lock. On one server it has the greatest token that was
 /// given. On a cluster, where a script may use the keys of one slot only, and on a quorum, it is
 /// the lock's channel for hints, and nothing is stored there.
-pub(super) const TOKENS: &str = "tokens";
+pub(super) const TOKENS_KEY: &str = "tokens";
 
 /// A list of byte strings that costs two allocations, however long it is.
 #[derive(Clone, Debug)]

@@ -41,7 +41,7 @@ impl Queued {
 }
 
 /// One call of a script, for these commands. There is at least one, and all have one time limit.
-pub(super) struct Call {
+pub(super) struct ScriptCall {
     commands: Vec<Queued>,
     /// The whole body is sent, for a server that has forgotten the script.
     with_body: bool,
@@ -51,7 +51,7 @@ pub(super) struct Call {
     pub(super) deadline: Instant,
 }
 
-impl Call {
+impl ScriptCall {
     fn new(commands: Vec<Queued>, deadline: Instant) -> Self {
         Self { commands, with_body: false, form: Form::default(), deadline }
     }
@@ -84,7 +84,7 @@ impl Call {
         mut self,
         answer: Value,
         leave_out_flags: impl FnOnce(),
-    ) -> (LinkOutcome, Vec<Call>) {
+    ) -> (LinkOutcome, Vec<ScriptCall>) {
         let error = match answer {
             Value::ServerError(error) => RedisError::from(error),
             Value::Array(answers) if self.commands.len() > 1 => {
@@ -107,7 +107,7 @@ impl Call {
         if error.code() == Some("NOSCRIPT") && !self.with_body {
             // To load the script and call it again takes two commands, and the server may
             // forget it in between.
-            return (LinkOutcome::Answered, vec![Call { with_body: true, ..self }]);
+            return (LinkOutcome::Answered, vec![ScriptCall { with_body: true, ..self }]);
         }
         if self.with_body && self.form == Form::Flagged && refuses_flags(&error) {
             leave_out_flags();
@@ -119,7 +119,7 @@ impl Call {
             return (outcome, Vec::new());
         }
         let Self { with_body, form, deadline, .. } = self;
-        let alone = |queued| Call { commands: vec![queued], with_body, form, deadline };
+        let alone = |queued| ScriptCall { commands: vec![queued], with_body, form, deadline };
         (LinkOutcome::Answered, self.commands.into_iter().map(alone).collect())
     }
 }
@@ -134,18 +134,18 @@ fn settle_one((queued, answer): (Queued, Value)) -> LinkOutcome {
 /// forgotten a script: a call runs its commands one after the other, and none joins a call before
 /// that of an earlier command of its lock. Commands with different time limits do not share a call: those of a short TTL give
 /// up early, and the others need not.
-pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> Vec<Call> {
+pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> Vec<ScriptCall> {
     if let [only] = &commands[..] {
         let deadline = now + only.limit;
-        return vec![Call::new(commands, deadline)];
+        return vec![ScriptCall::new(commands, deadline)];
     }
-    let mut calls: Vec<Call> = Vec::with_capacity(1);
+    let mut calls: Vec<ScriptCall> = Vec::with_capacity(1);
     // By index of the command: its lock, and its call.
     let mut before: Vec<(u64, usize)> = Vec::with_capacity(commands.len());
     for queued in commands {
         let lock = queued.command.lock;
         let first = before.iter().rfind(|(other, _)| *other == lock).map_or(0, |(_, call)| *call);
-        let has_room = |call: &Call| {
+        let has_room = |call: &ScriptCall| {
             let other = &call.commands[0];
             call.commands.len() < max_per_call
                 && other.limit == queued.limit
@@ -157,7 +157,7 @@ pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> 
             call.commands.push(queued);
         } else {
             let deadline = now + queued.limit;
-            calls.push(Call::new(vec![queued], deadline));
+            calls.push(ScriptCall::new(vec![queued], deadline));
         }
     }
     calls

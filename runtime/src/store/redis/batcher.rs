@@ -29,11 +29,11 @@ use crate::system;
 pub(super) struct Batcher {
     pub(super) connection: Arc<Connection>,
     pub(super) runtime: Handle,
-    shared: Arc<Shared>,
+    shared: Arc<TaskState>,
 }
 
 /// What the callers and the task share.
-struct Shared {
+struct TaskState {
     connection: Arc<Connection>,
     queue: WorkQueue<Queued, Calls>,
 }
@@ -43,7 +43,7 @@ impl Batcher {
     pub(super) fn start(connection: Connection, runtime: &Handle) -> Self {
         let connection = Arc::new(connection);
         let queue = WorkQueue::default();
-        let shared = Arc::new(Shared { connection: connection.clone(), queue });
+        let shared = Arc::new(TaskState { connection: connection.clone(), queue });
         // Made before the task: a runtime that has ended drops the task unpolled.
         let end = TaskEnd(shared.clone());
         runtime.spawn(run(end).boxed());
@@ -71,7 +71,7 @@ impl Drop for Batcher {
     }
 }
 
-impl Shared {
+impl TaskState {
     /// Sends what is queued on the caller's thread. False if the task has to do it, or to set
     /// its timer.
     fn send_here(&self, calls: &mut Calls) -> bool {
@@ -143,7 +143,7 @@ fn without_budget<T>(work: impl FnOnce() -> T) -> Option<T> {
 }
 
 /// Counts a batch that waits for a connection, until it is dropped.
-struct Connecting(Arc<Shared>);
+struct Connecting(Arc<TaskState>);
 
 impl Drop for Connecting {
     fn drop(&mut self) {
@@ -190,7 +190,7 @@ fn divide(queued: Vec<Queued>) -> Vec<(Duration, Vec<Queued>)> {
 
 /// The task's end. When the task ends, also because its runtime was dropped, no command waits
 /// for an answer any more.
-struct TaskEnd(Arc<Shared>);
+struct TaskEnd(Arc<TaskState>);
 
 impl Drop for TaskEnd {
     fn drop(&mut self) {

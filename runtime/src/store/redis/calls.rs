@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use redis::{RedisResult, Value};
 
-use super::batch::{Call, MAX_PER_CALL, Queued, plan};
+use super::batch::{MAX_PER_CALL, Queued, ScriptCall, plan};
 use super::connection::Connection;
 use super::errors;
 use super::errors::LinkOutcome;
@@ -28,9 +28,9 @@ const MAX_COMMANDS: usize = 100;
 #[derive(Default)]
 pub(super) struct Calls {
     /// By connection. There is more than one only while calls of a lost one are unanswered.
-    by_link: Vec<(Link, VecDeque<InFlight>)>,
+    by_link: Vec<(Link, VecDeque<SentCall>)>,
     /// An empty one, which has its memory.
-    spare: VecDeque<InFlight>,
+    spare: VecDeque<SentCall>,
     /// How many commands were answered last, at the same time.
     last_answered: usize,
     /// How many batches wait for a connection.
@@ -89,9 +89,15 @@ impl Calls {
         }
     }
 
-    fn send_call(&mut self, link: &Link, call: Call, now: Instant, context: &mut Context<'_>) {
+    fn send_call(
+        &mut self,
+        link: &Link,
+        call: ScriptCall,
+        now: Instant,
+        context: &mut Context<'_>,
+    ) {
         self.look_at = Some(self.look_at.map_or(call.deadline, |at| at.min(call.deadline)));
-        let mut in_flight = InFlight::new(link, call, now);
+        let mut in_flight = SentCall::new(link, call, now);
         // The first poll sends it. It stays ready if that fails at once.
         in_flight.poll(context);
         let is_same = |(other, _): &&mut (Link, _)| Arc::ptr_eq(&other.state, &link.state);
@@ -116,7 +122,7 @@ impl Calls {
             }
             while let Some(call) = calls.front_mut()
                 && call.poll(context)
-                && let Some(InFlight { call, sent, answer: Answer::Came(answer) }) =
+                && let Some(SentCall { call, sent, answer: Answer::Came(answer) }) =
                     calls.pop_front()
             {
                 answered += call.count();
@@ -178,8 +184,8 @@ impl Calls {
 }
 
 /// A call that was sent.
-struct InFlight {
-    call: Call,
+struct SentCall {
+    call: ScriptCall,
     sent: Instant,
     answer: Answer,
 }
@@ -189,8 +195,8 @@ enum Answer {
     Came(RedisResult<Value>),
 }
 
-impl InFlight {
-    fn new(link: &Link, mut call: Call, sent: Instant) -> Self {
+impl SentCall {
+    fn new(link: &Link, mut call: ScriptCall, sent: Instant) -> Self {
         let (cmd, is_asking, mut link) =
             (call.pack(link.state.form()), call.is_asking(), link.clone());
         let answer = Box::pin(async move {

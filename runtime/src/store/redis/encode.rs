@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::args::TOKENS;
+use super::args::TOKENS_KEY;
 use super::decode;
 use super::decode::Decoder;
 use super::encoded::Encoded;
@@ -27,7 +27,7 @@ pub(super) struct Encoder {
     /// The channel for hints, without the client's id. On a cluster there is none: each lock
     /// has its own.
     channel: Option<Arc<str>>,
-    /// The key [`TOKENS`]. `None` on a cluster, and on a member of a quorum.
+    /// The key [`TOKENS_KEY`]. `None` on a cluster, and on a member of a quorum.
     tokens: Option<Arc<str>>,
     /// Goes with each ask that waits.
     secret: Secret,
@@ -37,7 +37,7 @@ impl Encoder {
     /// For one server.
     pub(super) fn new(prefix: &str, secret: Secret) -> Self {
         let channel = Some(format!("{prefix}:wake:").into());
-        let tokens = Some(format!("{prefix}:{TOKENS}").into());
+        let tokens = Some(format!("{prefix}:{TOKENS_KEY}").into());
         Self { prefix: prefix.into(), channel, tokens, secret }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Cmd;
 
-use super::args::{Args, TOKENS};
+use super::args::{Args, TOKENS_KEY};
 use super::script::{Form, Script};
 use crate::core::key::LockKey;
 
@@ -31,7 +31,7 @@ impl Encoded {
 
     /// Adds the script's keys for a lock, except the one that all locks share.
     pub(super) fn lock_keys(mut self, key: &LockKey, prefix: &str) -> Self {
-        for role in self.script.keys.iter().filter(|role| **role != TOKENS) {
+        for role in self.script.keys.iter().filter(|role| **role != TOKENS_KEY) {
             self.args.push_parts(&key.parts_in_store(prefix, role).map(str::as_bytes));
         }
         self.key_count = self.args.len();
@@ -80,9 +80,9 @@ impl Encoded {
         Self { slot, is_asking, ..self.clone() }
     }
 
-    /// Returns true if its last key is the one that all locks share: see [`TOKENS`].
+    /// Returns true if its last key is the one that all locks share: see [`TOKENS_KEY`].
     pub(super) fn has_tokens(&self) -> bool {
-        self.script.keys.last() == Some(&TOKENS)
+        self.script.keys.last() == Some(&TOKENS_KEY)
     }
 
     /// Returns true if it may grant a lease.

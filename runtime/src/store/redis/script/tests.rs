@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{super::args::TOKENS, *};
+use super::{super::args::TOKENS_KEY, *};
 
 fn lua() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("lua")
@@ -39,7 +39,7 @@ fn headers_match_the_bodies() {
             // A list for each request has computed indexes.
             let is_single = !header.contains(&format!("--- {list}, for each "));
             // Includes use the last key, by `KEYS[#KEYS]`.
-            let own = names.iter().filter(|name| **name != TOKENS).count();
+            let own = names.iter().filter(|name| **name != TOKENS_KEY).count();
             assert_eq!(used(body, list), if is_single { own } else { 0 }, "{name}");
         }
         assert_eq!(header.contains("--- ARGV, for each request\n"), script.takes_several);

@@ -30,7 +30,7 @@ const FIRST_RECALL_PAUSE: Duration = Duration::from_millis(1);
 /// first. Without hints: often at first and then less often, in a random rhythm that spreads
 /// the waiters. At the latest when the holder's deadline has passed, and once more when the
 /// wait is over.
-pub(super) struct Backoff {
+pub(super) struct AskSchedule {
     begun: Instant,
     wait: Wait,
     waited: Duration,
@@ -45,7 +45,7 @@ pub(super) struct Backoff {
     has_no_queue: bool,
 }
 
-impl Backoff {
+impl AskSchedule {
     const FIRST: Duration = Duration::from_millis(5);
     const LONGEST: Duration = Duration::from_millis(200);
 
@@ -227,43 +227,46 @@ mod tests {
     #[test]
     fn it_asks_again_at_the_holders_deadline_at_the_latest() {
         let begun = Instant::now();
-        let mut backoff = Backoff::new(begun, Wait::Forever);
-        backoff.pause = Backoff::LONGEST;
+        let mut schedule = AskSchedule::new(begun, Wait::Forever);
+        schedule.pause = AskSchedule::LONGEST;
         let soon = held(Duration::from_millis(20));
-        assert_eq!(backoff.next(begun, &soon, true), Some(Duration::from_millis(21)));
+        assert_eq!(schedule.next(begun, &soon, true), Some(Duration::from_millis(21)));
         let late = held(Duration::from_secs(20));
-        assert!(backoff.next(begun, &late, true) <= Some(Backoff::LONGEST));
+        assert!(schedule.next(begun, &late, true) <= Some(AskSchedule::LONGEST));
     }
 
     #[test]
     fn in_the_queue_it_asks_when_the_store_says_so() {
-        let mut backoff = Backoff::new(Instant::now(), Wait::Forever);
+        let mut schedule = AskSchedule::new(Instant::now(), Wait::Forever);
         let queued = NotGranted::Queued(Duration::from_secs(2));
-        assert_eq!(backoff.next(backoff.begun, &queued, true), Some(Duration::from_millis(2001)));
-        let deaf = backoff.next(backoff.begun, &queued, false);
-        assert!(deaf <= Some(Backoff::LONGEST), "where no hint is heard, it asks often: {deaf:?}");
+        assert_eq!(schedule.next(schedule.begun, &queued, true), Some(Duration::from_millis(2001)));
+        let deaf = schedule.next(schedule.begun, &queued, false);
+        assert!(
+            deaf <= Some(AskSchedule::LONGEST),
+            "where no hint is heard, it asks often: {deaf:?}"
+        );
     }
 
     #[test]
     fn a_waiter_outlasts_the_leases_that_linger_of_its_kind_alone() {
         let begun = Instant::now();
-        let mut backoff = Backoff::new(begun, Wait::For(Duration::from_secs(10)));
+        let mut schedule = AskSchedule::new(begun, Wait::For(Duration::from_secs(10)));
         let left = Duration::from_secs(20);
         let recalled = |other_kind| NotGranted::Recalled { left, other_kind };
         for after in [0, 1, 9] {
             let now = begun + Duration::from_secs(after);
-            assert!(backoff.next(now, &recalled(false), true).is_some(), "{after} s");
+            assert!(schedule.next(now, &recalled(false), true).is_some(), "{after} s");
         }
-        assert!(backoff.next(begun + Duration::from_secs(10), &held(left), true).is_none());
+        assert!(schedule.next(begun + Duration::from_secs(10), &held(left), true).is_none());
         let key = || LockKey::new("a").unwrap();
-        let error = backoff.error(recalled(false), key());
+        let error = schedule.error(recalled(false), key());
         assert!(matches!(error, LockError::TimedOut { .. }), "{error}");
 
-        let mut backoff = Backoff::new(begun, Wait::For(Duration::from_secs(10)));
-        assert!(backoff.next(begun, &recalled(true), true).is_some());
+        let mut schedule = AskSchedule::new(begun, Wait::For(Duration::from_secs(10)));
+        assert!(schedule.next(begun, &recalled(true), true).is_some());
         let later = begun + RECALL_OF_OTHER_KIND;
-        assert!(backoff.next(later, &recalled(true), true).is_none());
-        let error = backoff.error(recalled(true), key());
+        assert!(schedule.next(later, &recalled(true), true).is_none());
+        let error = schedule.error(recalled(true), key());
         assert!(matches!(error, LockError::WrongKind { .. }), "{error}");
     }
 
@@ -271,9 +274,9 @@ mod tests {
     fn an_owner_does_not_wait_for_itself() {
         let begun = Instant::now();
         for wait in [Wait::Forever, Wait::For(Duration::ZERO)] {
-            let mut backoff = Backoff::new(begun, wait);
-            assert!(backoff.next(begun, &NotGranted::HeldByOwner, true).is_none());
-            let error = backoff.error(NotGranted::HeldByOwner, LockKey::new("a").unwrap());
+            let mut schedule = AskSchedule::new(begun, wait);
+            assert!(schedule.next(begun, &NotGranted::HeldByOwner, true).is_none());
+            let error = schedule.error(NotGranted::HeldByOwner, LockKey::new("a").unwrap());
             assert!(matches!(error, LockError::WouldDeadlock { .. }), "{error}");
         }
     }
@@ -282,11 +285,14 @@ mod tests {
     fn the_wait_is_the_bound_and_a_try_does_not_wait() {
         let begun = Instant::now();
         let held = held(Duration::from_secs(20));
-        let mut backoff = Backoff::new(begun, Wait::For(Duration::from_secs(1)));
-        backoff.pause = Backoff::LONGEST;
+        let mut schedule = AskSchedule::new(begun, Wait::For(Duration::from_secs(1)));
+        schedule.pause = AskSchedule::LONGEST;
         let nearly = begun + Duration::from_millis(999);
-        assert_eq!(backoff.next(nearly, &held, true), Some(Duration::from_millis(1)));
-        assert_eq!(backoff.next(begun + Duration::from_secs(1), &held, true), None);
-        assert_eq!(Backoff::new(begun, Wait::For(Duration::ZERO)).next(begun, &held, true), None);
+        assert_eq!(schedule.next(nearly, &held, true), Some(Duration::from_millis(1)));
+        assert_eq!(schedule.next(begun + Duration::from_secs(1), &held, true), None);
+        assert_eq!(
+            AskSchedule::new(begun, Wait::For(Duration::ZERO)).next(begun, &held, true),
+            None
+        );
     }
 }
