@@ -297,9 +297,11 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Failovers]),
+    // It needs a former master that keeps its connections, and a waiter that is left alone for seconds.
+    // `cluster::hints_follow_a_master_that_becomes_a_replica` has its test.
     mistake(
         "hints-stay-with-the-former-master",
-        100,
+        0,
         "store/redis/cluster/subscriptions.rs",
         "link.address == master.address && link.has(name)",
         "link.has(name)",
@@ -415,9 +417,10 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Kills]),
+    // A command that is redirected tells of the move, too.
     mistake(
         "a-moved-slot-ends-its-subscription",
-        100,
+        0,
         "store/redis/cluster/subscriptions.rs",
         "self.restore(vec![(*name).to_owned()]);",
         "let _ = name;",
