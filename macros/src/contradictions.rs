@@ -25,6 +25,7 @@ const OWN: [Rule; 3] = [
         ..rule("permits")
     },
     Rule {
+        not_with: &[("mode", "only semaphores have permits")],
         needs: Some(("permits", "`weight` is how many of a semaphore's permits a call takes")),
         ..rule("weight")
     },
@@ -175,16 +176,15 @@ mod tests {
     fn a_mode_goes_with_read_write_locks_only() {
         let semaphore = "`permits` can't be combined with `mode`: `permits` makes the lock a \
                          semaphore, and `mode` makes it a read-write lock; remove one of them";
-        let weight = "`weight` is how many of a semaphore's permits a call takes: add `permits = \
-                      ...`, or remove `weight`";
+        let weight = "`weight` can't be combined with `mode`: only semaphores have permits; remove \
+                      one of them";
         let hold = "only mutexes support `hold_at_least`: remove `mode`";
         for (args, expected) in [
             ("permits = 2", &[semaphore][..]),
             ("weight = 2", &[weight]),
             ("hold_at_least = \"5m\"", &[hold]),
             ("weight = 2, hold_at_least = \"5m\"", &[weight, hold]),
-            // `weight` is valid once `mode` is removed, so it is not reported.
-            ("permits = 2, weight = 2", &[semaphore]),
+            ("permits = 2, weight = 2", &[semaphore, weight]),
         ] {
             assert_eq!(mistakes(&format!("key = \"a\", mode = \"read\", {args}")), expected);
         }

@@ -63,7 +63,8 @@ impl Semaphore {
         /// # Examples
         ///
         /// ```
-        ///         ///
+        /// use std::time::Duration;
+        ///
         /// # #[tokio::main(flavor = "current_thread")]
         /// # async fn main() -> Result<(), leasehold::LockError> {
         /// # let locks = leasehold::Locks::in_memory();

@@ -134,7 +134,8 @@ impl Given {
             return Some("it is for mutexes alone; leave it out".to_owned());
         }
         if let Some(range) = rule.out_of_range(time) {
-            return Some(format!("{time:?} is out of range: it must be {range}"));
+            let without = if rule.option == "max_hold" { "; `None` means no limit" } else { "" };
+            return Some(format!("{time:?} is out of range: it must be {range}{without}"));
         }
         if let Some((other, why)) = rule.not_with.iter().find(|(other, _)| self.has(other)) {
             return Some(format!(
@@ -142,6 +143,6 @@ impl Given {
             ));
         }
         let (other, why) = rule.needs.filter(|(other, _)| !self.has(other))?;
-        Some(format!("{why}: add `{other}`, or leave it out"))
+        Some(format!("{why}: add `{other}`, or leave out `{}`", rule.option))
     }
 }

@@ -99,7 +99,8 @@ impl<K> LockLayer<K> {
         /// # Examples
         ///
         /// ```
-        ///         /// use leasehold::tower::template_key;
+        /// use std::time::Duration;
+        /// use leasehold::tower::template_key;
         /// use leasehold::{LockLayer, Locks};
         ///
         /// // A request whose header is missing or unusable is refused.
@@ -132,7 +133,8 @@ impl<K> LockLayer<K> {
         /// # Examples
         ///
         /// ```
-        ///         /// use leasehold::{LockLayer, Locks};
+        /// use std::time::Duration;
+        /// use leasehold::{LockLayer, Locks};
         ///
         /// let nightly = LockLayer::mutex(&Locks::in_memory(), "nightly")
         ///     .once_per(Duration::from_secs(24 * 60 * 60))

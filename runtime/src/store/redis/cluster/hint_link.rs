@@ -6,24 +6,25 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{
-    AsyncConnectionConfig, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, PushKind,
+    AsyncConnectionConfig, Cmd, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, PushKind,
     RedisResult, Value,
 };
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
+use super::slots;
 use crate::store::redis::errors;
 use crate::store::redis::sync::lock;
 use crate::store::redis::wire::Wire;
+use crate::system;
 
 /// The most commands in flight.
 const MAX_IN_FLIGHT: usize = 64;
 
-/// How often a connection with subscriptions is checked: it may be silent for hours, and also once
-/// its other end is gone.
+/// How often a connection is checked: it may be silent for hours, and also once its other end is gone.
 const CHECK: Duration = Duration::from_secs(5);
 
 /// What a connection tells.
@@ -41,7 +42,8 @@ pub(super) type Tell = Arc<dyn Fn(News<'_>) + Send + Sync>;
 pub(super) struct HintLink {
     /// The node's.
     pub(super) address: String,
-    wire: Wire,
+    /// `None` once it is given up.
+    wire: Mutex<Option<Wire>>,
     state: Arc<State>,
     limit: Duration,
     in_flight: Semaphore,
@@ -50,6 +52,8 @@ pub(super) struct HintLink {
 struct State {
     /// The channels that the server has confirmed.
     subscribed: Mutex<HashSet<String>>,
+    /// When anything came last.
+    heard: Mutex<Instant>,
     is_lost: AtomicBool,
     tell: Tell,
 }
@@ -62,8 +66,12 @@ impl HintLink {
         tell: Tell,
     ) -> RedisResult<Arc<Self>> {
         let address = info.addr().to_string();
-        let (subscribed, is_lost) = (Mutex::default(), AtomicBool::default());
-        let state = Arc::new(State { subscribed, is_lost, tell });
+        let state = Arc::new(State {
+            subscribed: Mutex::default(),
+            heard: Mutex::new(system::now()),
+            is_lost: AtomicBool::default(),
+            tell,
+        });
         let pushed = state.clone();
         let take = move |push: PushInfo| {
             pushed.take(&push);
@@ -75,7 +83,7 @@ impl HintLink {
             .set_push_sender(take);
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let info = info.set_redis_settings(settings);
-        let wire = in_time(limit, Wire::connect(info, config)).await?;
+        let wire = Mutex::new(Some(in_time(limit, Wire::connect(info, config)).await?));
         let in_flight = Semaphore::new(MAX_IN_FLIGHT);
         let link = Arc::new(Self { address, wire, state, limit, in_flight });
         tokio::spawn(check(Arc::downgrade(&link)));
@@ -101,33 +109,64 @@ impl HintLink {
         self.send("SUNSUBSCRIBE", channel, &PushKind::SUnsubscribe).await
     }
 
-    /// Sends a command. If it gets no answer, or that of another command, the connection is lost.
     async fn send(&self, name: &str, channel: &str, confirmed: &PushKind) -> RedisResult<()> {
-        let mut command = redis::cmd(name);
-        command.arg(channel);
-        let mut connection = self.wire.connection.clone();
-        let answer = async {
-            let _permit = self.in_flight.acquire().await;
-            connection.send_packed_command(&command).await?.extract_error()
-        };
-        let error = match in_time(self.limit, answer).await {
-            Ok(Value::Push { kind, data })
-                if kind == *confirmed && channel_of(&data) == Some(channel) =>
-            {
-                return Ok(());
+        let is_own = |answer: &RedisResult<Value>| match answer {
+            Ok(Value::Push { kind, data }) => {
+                kind == confirmed && channel_of(data) == Some(channel)
             }
-            Ok(_) => (ErrorKind::UnexpectedReturnType, "the answer to another command").into(),
-            // The server refuses the command.
-            Err(error) if error.code().is_some() => return Err(error),
-            Err(error) => error,
+            Ok(_) => false,
+            Err(refusal) => {
+                let slot = refusal.redirect_node().map(|(_, slot)| slot);
+                slot.is_none_or(|slot| slot == slots::of(channel.as_bytes()))
+            }
         };
+        self.ask(redis::cmd(name).arg(channel), is_own).await
+    }
+
+    /// Sends a command. If it gets the answer of another one, or none comes while the server is silent,
+    /// the connection is lost.
+    async fn ask(
+        &self,
+        command: &Cmd,
+        is_own: impl Fn(&RedisResult<Value>) -> bool,
+    ) -> RedisResult<()> {
+        let Ok(_permit) = self.in_flight.acquire().await else { return Err(errors::no_answer()) };
+        let connection = lock(&self.wire).as_ref().map(|wire| wire.connection.clone());
+        let Some(mut connection) = connection else { return Err(errors::no_answer()) };
+        let answer = async {
+            let answer = connection.send_packed_command(command).await;
+            answer.and_then(Value::extract_error)
+        };
+        let Ok(answer) = timeout(self.limit, answer).await else {
+            if system::since(*lock(&self.state.heard)) >= self.limit {
+                self.give_up();
+            }
+            return Err(errors::no_answer());
+        };
+        let is_answered = answer.as_ref().err().is_none_or(|error| error.code().is_some());
+        if is_answered && is_own(&answer) {
+            self.state.hear();
+            return answer.map(drop);
+        }
+        self.give_up();
+        answer.and(Err((ErrorKind::UnexpectedReturnType, "the answer to another command").into()))
+    }
+
+    /// Closes the connection.
+    fn give_up(&self) {
+        let wire = lock(&self.wire).take();
+        drop(wire);
         self.state.lose();
-        Err(error)
     }
 }
 
 impl State {
+    fn hear(&self) {
+        *lock(&self.heard) = system::now();
+    }
+
     fn take(&self, push: &PushInfo) {
+        self.hear();
         match (&push.kind, channel_of(&push.data), push.data.get(1)) {
             (PushKind::Disconnection, ..) => self.lose(),
             (PushKind::SMessage, Some(_), Some(Value::BulkString(message))) => {
@@ -151,15 +190,13 @@ impl State {
     }
 }
 
-/// Repeats a subscription now and then: that changes nothing, has an answer, and needs no other right.
+/// Asks for an answer now and then. A refusal is one, too.
 async fn check(link: Weak<HintLink>) {
     loop {
         sleep(CHECK).await;
         let Some(link) = link.upgrade().filter(|link| !link.is_lost()) else { return };
-        let channel = lock(&link.state.subscribed).iter().next().cloned();
-        if let Some(channel) = channel
-            && let Err(error) = link.subscribe(&channel).await
-        {
+        let is_own = |answer: &RedisResult<Value>| !matches!(answer, Ok(Value::Push { .. }));
+        if let Err(error) = link.ask(&redis::cmd("PING"), is_own).await {
             tracing::debug!(%error, "the connection for hints failed");
         }
     }

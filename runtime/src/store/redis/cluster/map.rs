@@ -48,11 +48,12 @@ impl SlotMap {
         node
     }
 
-    /// Notes that a slot has migrated to `node`.
-    pub(super) fn move_slot(&mut self, slot: u16, node: Arc<Node>) {
-        if let Some(master) = self.masters.get_mut(usize::from(slot)) {
-            *master = Some(node);
-        }
+    /// Notes that a slot has migrated to `node`. Returns whether it was elsewhere.
+    pub(super) fn move_slot(&mut self, slot: u16, node: Arc<Node>) -> bool {
+        let Some(master) = self.masters.get_mut(usize::from(slot)) else { return false };
+        let is_known = master.as_ref().is_some_and(|former| Arc::ptr_eq(former, &node));
+        *master = Some(node);
+        !is_known
     }
 
     /// Takes over the slots that the nodes report. Returns whether a slot has another master now.

@@ -1,9 +1,9 @@
 //! A node of a cluster, which works like a single server.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use redis::{ConnectionAddr, ConnectionInfo, RedisResult, Value};
+use redis::{ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant as Timer, timeout_at};
@@ -24,6 +24,9 @@ use crate::store::redis::settings::Settings;
 use crate::store::redis::single_server::SingleServer;
 use crate::store::redis::transport::Transport;
 use crate::system;
+
+/// The shortest time between two attempts to connect for hints.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The settings and the hints that all nodes of a cluster share.
 #[derive(Debug)]
@@ -69,8 +72,15 @@ pub(super) struct Node {
     /// The user named it.
     pub(super) is_named: bool,
     server: SingleServer,
-    /// Made for the first waiter.
-    hints: AsyncMutex<Option<Arc<HintLink>>>,
+    hints: AsyncMutex<Hints>,
+}
+
+/// The connection for hints, made for the first waiter.
+#[derive(Debug, Default)]
+struct Hints {
+    link: Option<Arc<HintLink>>,
+    /// The last attempt to connect failed then.
+    failed: Option<(Instant, RedisError)>,
 }
 
 impl Node {
@@ -119,17 +129,29 @@ impl Node {
         self.server.first_connection().link(limit).await.map(drop)
     }
 
-    /// The connection for hints. Once it is lost, this makes another.
+    /// The connection for hints. Once it is lost, this makes another. Those who ask while that fails, or
+    /// soon after, share the failure.
     pub(super) async fn hint_link(
         &self,
         limit: Duration,
         tell: &Tell,
     ) -> RedisResult<Arc<HintLink>> {
-        let mut link = self.hints.lock().await;
+        let Hints { link, failed } = &mut *self.hints.lock().await;
         if let Some(link) = link.as_ref().filter(|link| !link.is_lost()) {
             return Ok(link.clone());
         }
-        Ok(link.insert(HintLink::open(self.info.clone(), limit, tell.clone()).await?).clone())
+        if let Some((at, error)) = failed
+            && system::since(*at) < PAUSE
+        {
+            return Err(error.clone());
+        }
+        match HintLink::open(self.info.clone(), limit, tell.clone()).await {
+            Ok(made) => Ok(link.insert(made).clone()),
+            Err(error) => {
+                *failed = Some((system::now(), error.clone()));
+                Err(error)
+            }
+        }
     }
 
     /// The masters that it reports.

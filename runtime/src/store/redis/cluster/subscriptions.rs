@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::join_all;
-use tokio::sync::Mutex as AsyncMutex;
-use tokio::time::{sleep, timeout};
+use futures_util::future::pending;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
+use tokio::time::{Instant as Timer, sleep, sleep_until, timeout};
 
 use super::hint_link::{HintLink, News, Tell};
 use super::slots;
@@ -21,6 +22,10 @@ use crate::store::redis::errors;
 use crate::store::redis::hints::HintReceiver;
 use crate::store::redis::sync::lock;
 use crate::store::{Hint, StoreError, Subscription};
+
+/// The shortest pause between two times that all channels are looked at: a server may end each
+/// connection at once.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// How many redirections a subscription follows.
 const REDIRECTIONS: usize = 3;
@@ -32,6 +37,8 @@ pub(super) struct Subscriptions {
     channels: Mutex<HashMap<String, Channel>>,
     /// The last attempt to subscribe failed.
     has_failed: AtomicBool,
+    /// Notified when a subscription has ended that may be needed.
+    is_needed: Arc<Notify>,
     tell: Tell,
 }
 
@@ -44,6 +51,15 @@ struct Channel {
     place: Arc<AsyncMutex<Option<Arc<HintLink>>>>,
 }
 
+/// What an update of a channel has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Updated {
+    Nothing,
+    Subscribed,
+    /// It was subscribed before, or may have been.
+    SubscribedAgain,
+}
+
 impl Subscriptions {
     pub(super) fn start(topology: &Arc<Topology>, hints: Arc<HintReceiver>) -> Arc<Self> {
         let all = Arc::new_cyclic(|all: &Weak<Self>| {
@@ -53,6 +69,7 @@ impl Subscriptions {
                 topology: topology.clone(),
                 channels: Mutex::default(),
                 has_failed: AtomicBool::default(),
+                is_needed: Arc::default(),
                 tell: Arc::new(move |news| {
                     if let Some(all) = told.upgrade() {
                         all.take(&news);
@@ -60,15 +77,8 @@ impl Subscriptions {
                 }),
             }
         });
-        let (follower, mut changes) = (Arc::downgrade(&all), topology.changes());
-        let following = async move {
-            while changes.changed().await.is_ok() {
-                let Some(all) = follower.upgrade() else { return };
-                let names = lock(&all.channels).keys().cloned().collect();
-                all.restore(names);
-            }
-        };
-        topology.common.runtime.spawn(following.boxed());
+        let restoring = restore(Arc::downgrade(&all), topology.changes(), all.is_needed.clone());
+        topology.common.runtime.spawn(restoring.boxed());
         all
     }
 
@@ -84,63 +94,81 @@ impl Subscriptions {
         channel: String,
     ) -> Result<Subscription, StoreError> {
         let (all, name) = (self.clone(), format!("{channel}{}", self.hints.client));
-        let limit = self.limit();
         let subscribing = self.topology.common.runtime.spawn(async move {
             lock(&all.channels).entry(name.clone()).or_default().waiters += 1;
             let subscription = WaiterSubscription { all, name };
-            let updating = subscription.all.update(&subscription.name);
-            let failed = match timeout(limit, updating).await {
-                Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(errors::on_cluster(error)),
-                Err(_) => Some(errors::timed_out()),
-            };
-            subscription.all.has_failed.store(failed.is_some(), Ordering::Relaxed);
-            match failed {
-                None => Ok(Box::new(subscription) as Subscription),
-                Some(error) => Err(error),
+            let updated = subscription.all.update_in_time(&subscription.name).await;
+            subscription.all.has_failed.store(updated.is_err(), Ordering::Relaxed);
+            if updated.map_err(errors::on_cluster)? == Updated::SubscribedAgain {
+                // Others of this channel heard nothing meanwhile.
+                subscription.all.hints.deliver(Hint::Missed);
             }
+            Ok(Box::new(subscription) as Subscription)
         });
         subscribing.await.unwrap_or_else(|_| Err(errors::shutdown()))
     }
 
+    /// Does [`update`](Self::update) within the time for connecting and a command.
+    async fn update_in_time(&self, name: &str) -> Result<Updated, StoreError> {
+        let timed_out = |_| Err(errors::timed_out());
+        timeout(2 * self.limit(), self.update(name)).await.unwrap_or_else(timed_out)
+    }
+
     /// Subscribes to a channel that has waiters where its master is, and unsubscribes from one that
-    /// has none. Returns true if it has subscribed: what was published before was not heard.
-    async fn update(&self, name: &str) -> Result<bool, StoreError> {
-        let Some(place) = lock(&self.channels).get(name).map(|it| it.place.clone()) else {
-            return Ok(false);
-        };
-        let mut place = place.lock().await;
-        if lock(&self.channels).get(name).is_some_and(|channel| channel.waiters > 0) {
-            return self.subscribe_at_master(name, &mut place).await;
+    /// has none.
+    async fn update(&self, name: &str) -> Result<Updated, StoreError> {
+        loop {
+            let Some(place) = lock(&self.channels).get(name).map(|it| it.place.clone()) else {
+                return Ok(Updated::Nothing);
+            };
+            let mut link = place.lock().await;
+            let waiters = lock(&self.channels)
+                .get(name)
+                .filter(|channel| Arc::ptr_eq(&channel.place, &place))
+                .map(|channel| channel.waiters);
+            match waiters {
+                // The channel was forgotten meanwhile, and there may be another one.
+                None => {}
+                Some(0) => {
+                    let left = link.take().filter(|link| !link.is_lost());
+                    let ended = match left {
+                        Some(link) => link.unsubscribe(name).await,
+                        None => Ok(()),
+                    };
+                    self.forget(name);
+                    return match ended {
+                        Ok(()) => Ok(Updated::Nothing),
+                        Err(error) => Err(errors::classify(error).1),
+                    };
+                }
+                Some(_) => return self.subscribe_at_master(name, &mut link).await,
+            }
         }
-        let former = place.take();
-        self.forget(name);
-        if let Some(link) = former.filter(|link| link.has(name)) {
-            link.unsubscribe(name).await.map_err(|error| errors::classify(error).1)?;
-        }
-        Ok(false)
     }
 
     async fn subscribe_at_master(
         &self,
         name: &str,
         place: &mut Option<Arc<HintLink>>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Updated, StoreError> {
         let slot = slots::of(name.as_bytes());
+        let is_again = place.is_some();
         let mut master = self.topology.master_of(slot).ok_or_else(no_slots)?;
         for _ in 0..=REDIRECTIONS {
             if place.as_ref().is_some_and(|link| link.address == master.address && link.has(name)) {
-                return Ok(false);
+                return Ok(Updated::Nothing);
             }
             let subscribed = async {
                 let link = master.hint_link(self.limit(), &self.tell).await?;
-                // If nobody waits for the answer any more, this is still where it is subscribed.
+                // If nobody waits for the answer any more, this is still where it may be subscribed.
                 if let Some(former) = place.replace(link.clone()) {
                     self.leave(former, &link, name);
                 }
                 link.subscribe(name).await
             };
-            let Err(error) = subscribed.await else { return Ok(true) };
+            let Err(error) = subscribed.await else {
+                return Ok(if is_again { Updated::SubscribedAgain } else { Updated::Subscribed });
+            };
             let redirected = self.topology.redirect(slot, &master, &error);
             if !matches!(redirected, Some(Next::Master)) {
                 if error.code().is_none() {
@@ -176,39 +204,74 @@ impl Subscriptions {
         }
     }
 
-    /// Subscribes again in the background, where that is needed, until it succeeds.
-    fn restore(self: &Arc<Self>, mut names: Vec<String>) {
-        let all = self.clone();
-        let restoring = async move {
-            let mut backoff = Backoff::default();
-            while !names.is_empty() {
-                let updated = join_all(names.iter().map(|name| all.update(name))).await;
-                // Of what was published meanwhile, nothing was heard.
-                if updated.iter().any(|it| matches!(it, Ok(true))) {
-                    all.hints.deliver(Hint::Missed);
-                }
-                let mut updated = updated.into_iter();
-                names.retain(|_| matches!(updated.next(), Some(Err(_))));
-                all.has_failed.store(!names.is_empty(), Ordering::Relaxed);
-                if !names.is_empty() {
-                    sleep(backoff.next()).await;
-                }
+    /// Updates all channels. Returns false if that has failed for some.
+    async fn update_all(&self) -> bool {
+        let names: Vec<_> = lock(&self.channels).keys().cloned().collect();
+        if names.is_empty() {
+            return true;
+        }
+        let updates: FuturesUnordered<_> =
+            names.iter().map(|name| self.update_in_time(name)).collect();
+        let (mut updates, mut is_done) = (updates.ready_chunks(names.len()), true);
+        while let Some(updated) = updates.next().await {
+            if updated.iter().any(Result::is_err) {
+                self.has_failed.store(true, Ordering::Relaxed);
+                is_done = false;
             }
-        };
-        self.topology.common.runtime.spawn(restoring.boxed());
+            // Of what was published meanwhile, nothing was heard.
+            if updated.iter().flatten().any(|it| *it != Updated::Nothing) {
+                self.hints.deliver(Hint::Missed);
+            }
+        }
+        if is_done {
+            self.has_failed.store(false, Ordering::Relaxed);
+        }
+        is_done
     }
 
-    fn take(self: &Arc<Self>, news: &News<'_>) {
+    fn take(&self, news: &News<'_>) {
         match news {
             News::Message(message) => self.hints.take_message(message),
             // The slot has migrated, or we have unsubscribed.
             News::Unsubscribed(name) => {
                 if lock(&self.channels).get(*name).is_some_and(|channel| channel.waiters > 0) {
-                    self.restore(vec![(*name).to_owned()]);
+                    self.is_needed.notify_one();
                 }
             }
-            News::Lost => self.restore(lock(&self.channels).keys().cloned().collect()),
+            News::Lost => self.is_needed.notify_one(),
         }
+    }
+}
+
+/// Subscribes again whenever that may be needed, until the client is gone. After a failure it pauses,
+/// but no longer than until the next reason.
+async fn restore(
+    all: Weak<Subscriptions>,
+    mut changes: watch::Receiver<()>,
+    is_needed: Arc<Notify>,
+) {
+    let mut backoff = Backoff::default();
+    let mut retry_at = None;
+    loop {
+        let retry = async {
+            match retry_at {
+                Some(at) => sleep_until(at).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            told = changes.changed() => if told.is_err() { return },
+            () = is_needed.notified() => {}
+            () = retry => {}
+        }
+        let Some(all) = all.upgrade() else { return };
+        if all.update_all().await {
+            (retry_at, backoff) = (None, Backoff::default());
+        } else {
+            retry_at = Some(Timer::now() + backoff.next());
+        }
+        drop(all);
+        sleep(PAUSE).await;
     }
 }
 
@@ -233,7 +296,7 @@ impl Drop for WaiterSubscription {
         if left == 0 {
             let (all, name) = (self.all.clone(), std::mem::take(&mut self.name));
             self.all.topology.common.runtime.spawn(async move {
-                if let Err(error) = all.update(&name).await {
+                if let Err(error) = all.update_in_time(&name).await {
                     tracing::debug!(error = %error.source, "failed to unsubscribe from a lock's hints");
                 }
             });

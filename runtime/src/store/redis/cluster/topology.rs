@@ -147,12 +147,16 @@ impl Topology {
         };
         match refusal.code()? {
             "MOVED" => {
-                {
+                // Of another slot, it is the answer to another command.
+                refusal.redirect_node().filter(|(_, moved)| *moved == slot)?;
+                let is_changed = {
                     let mut map = lock(&self.map);
                     let other = other(&mut map)?;
-                    map.move_slot(slot, other);
+                    map.move_slot(slot, other)
+                };
+                if is_changed {
+                    self.changes.send_replace(());
                 }
-                self.changes.send_replace(());
                 // Its former master may have been replaced, and have lost its other slots too.
                 self.refresh();
             }

@@ -247,8 +247,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-move-is-not-remembered",
         0,
         "store/redis/cluster/topology.rs",
-        "map.move_slot(slot, other);",
-        "drop(other);",
+        "map.move_slot(slot, other)",
+        "{ drop(other); false }",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Moves]),
@@ -411,9 +411,9 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     mistake(
         "a-lost-connection-keeps-its-subscriptions",
         100,
-        "store/redis/cluster/subscriptions.rs",
-        "self.restore(lock(&self.channels).keys().cloned().collect())",
-        "()",
+        "store/redis/cluster/hint_link.rs",
+        "(self.tell)(News::Lost);",
+        "let _ = News::Lost;",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Kills]),
@@ -421,18 +421,19 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     mistake(
         "a-moved-slot-ends-its-subscription",
         0,
-        "store/redis/cluster/subscriptions.rs",
-        "self.restore(vec![(*name).to_owned()]);",
-        "let _ = name;",
+        "store/redis/cluster/hint_link.rs",
+        "(self.tell)(News::Unsubscribed(channel));",
+        "let _ = News::Unsubscribed(channel);",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Moves]),
+    // An unasked answer has to come between a command and its own.
     mistake(
         "the-answer-to-another-command-counts",
-        100,
+        0,
         "store/redis/cluster/hint_link.rs",
-        "kind == *confirmed && channel_of(&data) == Some(channel)",
-        "true",
+        "kind == confirmed && channel_of(data) == Some(channel)",
+        "{ let _ = (kind, confirmed, data, channel); true }",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Moves]),
@@ -440,9 +441,10 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-silent-connection-for-hints-is-kept",
         20,
         "store/redis/cluster/hint_link.rs",
-        "        self.state.lose();
-        Err(error)",
-        "        Err(error)",
+        "if system::since(*lock(&self.state.heard)) >= self.limit {
+                self.give_up();
+            }",
+        "",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::HalfOpen]),
