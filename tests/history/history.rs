@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use crate::line::{Effect, Kind, Line, Nanos};
 
 /// How many tokens belong to a grant: its own, and those of the leases that follow in its process.
-const BLOCK: u64 = 64;
+pub(crate) const BLOCK: u64 = 64;
 
 /// One request, as its process saw it.
 #[derive(Clone, Debug)]

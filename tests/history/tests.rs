@@ -167,6 +167,21 @@ fn tokens_grow_across_a_loss_of_data() {
     assert_none(&[forgets, &first, early].concat());
 }
 
+/// A request of the same process was asked for before the loss, and hands its lease on.
+#[test]
+fn a_token_from_before_a_loss_may_be_handed_on() {
+    let forgets = "fault Forgets 150ms 1250ms 0 flush\n";
+    let other = hold("b:1", "m", 160, 170, "1000");
+    let heir = hold("a:2", "m", 300, 310, "501").replacen(" 298ms m ", " 180ms m ", 1);
+    let first = wait("a:1", "m", 100, 290, "500");
+    assert_none(&[forgets, &other, &first, &heir].concat());
+    assert_one(&[forgets, &other, &heir].concat(), "token");
+    let of_another_grant = wait("a:1", "m", 100, 290, "400");
+    assert_one(&[forgets, &other, &of_another_grant, &heir].concat(), "token");
+    let of_another_process = wait("c:1", "m", 100, 290, "500");
+    assert_one(&[forgets, &other, &of_another_process, &heir].concat(), "token");
+}
+
 #[test]
 fn a_server_that_takes_over_lacks_what_is_said_and_nothing_else() {
     let pair = |lock, tokens: [&str; 2]| {

@@ -5,14 +5,15 @@
 //! another only if it was granted before the other was asked for.
 //!
 //! A lease that lingered while the server forgot it may be taken up once more: its token is older than
-//! those that the server gave since, as it should be.
+//! those that the server gave since, as it should be. So is that of a lease which was asked for before
+//! the server forgot it, and which another request of the same process then gets.
 //!
 //! After a server's clock has gone back, and until it has made up for that, a token may be smaller
 //! than one of a lease that expired, or that the server has forgotten.
 
 use std::collections::HashMap;
 
-use crate::history::{History, Request};
+use crate::history::{BLOCK, History, Request};
 use crate::line::{Effect, Nanos};
 
 /// A server forgets an expired mutex when its lease ends, and that may be this long before.
@@ -48,7 +49,9 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
             ));
         }
         let may_be_earlier = history.may_have_forgotten(request.asked, granted);
-        if may_be_earlier && granted - request.asked < AT_ONCE {
+        if may_be_earlier
+            && (granted - request.asked < AT_ONCE || may_inherit(history, of_lock, request))
+        {
             continue;
         }
         let before = if may_be_earlier {
@@ -76,6 +79,22 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
         greatest.push(most);
     }
     wrong
+}
+
+/// True if another request of the process, which was asked for before the server forgot something, had a
+/// token of the same grant.
+fn may_inherit(history: &History, of_lock: &[&Request], request: &Request) -> bool {
+    let (Some(granted), Some(token)) = (request.granted, request.token) else { return false };
+    let is_of_grant = |first: u64| (first..first + BLOCK).contains(&token);
+    let mut losses =
+        history.losses().filter(|fault| fault.from <= granted && request.asked <= fault.to);
+    losses.any(|fault| {
+        of_lock.iter().any(|other| {
+            other.worker() == request.worker()
+                && other.asked <= fault.from
+                && other.token.is_some_and(is_of_grant)
+        })
+    })
 }
 
 /// All holds of one owner may have one token.

@@ -68,11 +68,13 @@ pub(super) fn problems(
         shadows.insert(place.clone(), Shadow::new(picture, now, noted, listening.clone()));
     }
     let mut run = Run { call, shadows, noted, is_ahead };
-    let expected = run.answers()?;
+    let said = |ask: &call::Request<'_>| {
+        Some(changes.iter().find(|it| *it.place == call.places[ask.nth])?.answer(ask))
+    };
+    let said: Vec<_> = call.requests.iter().map(said).collect::<Option<_>>()?;
+    let expected = run.answers(&order(call, &said))?;
     let mut found = Vec::new();
-    for (ask, expected) in call.requests.iter().zip(expected) {
-        let change = changes.iter().find(|it| *it.place == call.places[ask.nth])?;
-        let said = change.answer(ask);
+    for (expected, said) in expected.into_iter().zip(said) {
         if !are_alike(call, &expected, &said) {
             found.push(format!("the rules answer {expected:?}, the script {said:?}"));
         }
@@ -108,6 +110,22 @@ pub(super) fn problems(
         found.extend(hints(call, before, &run.shadows, around));
     }
     Some(found)
+}
+
+/// The order in which the script has run its requests: it grants free locks before it looks at the
+/// others, which may be offered to a waiter and use a token, too.
+fn order(call: &Call<'_>, said: &[Vec<i64>]) -> Vec<usize> {
+    let mut order: Vec<_> = (0..said.len()).collect();
+    if call.script.verb == Verb::Acquire {
+        order.sort_by_key(|at| {
+            let is_first = call.requests[..*at].iter().all(|it| it.nth != call.requests[*at].nth);
+            match said[*at][..] {
+                [1, token] if is_first => (false, token),
+                _ => (true, 0),
+            }
+        });
+    }
+    order
 }
 
 fn are_alike(call: &Call<'_>, rules: &[i64], script: &[i64]) -> bool {
@@ -208,13 +226,17 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The answer to each request, in numbers.
-    fn answers(&mut self) -> Option<Vec<Vec<i64>>> {
+    /// The answer to each request, in numbers. They are run in this order.
+    fn answers(&mut self, order: &[usize]) -> Option<Vec<Vec<i64>>> {
         let call = self.call;
         if call.script.verb == Verb::AcquireAll {
             return self.acquire_all();
         }
-        call.requests.iter().map(|ask| self.answer(ask)).collect()
+        let mut answers = vec![Vec::new(); call.requests.len()];
+        for at in order {
+            answers[*at] = self.answer(&call.requests[*at])?;
+        }
+        Some(answers)
     }
 
     /// Runs a rule on a lock, with the tokens that all locks share.
