@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_simulation::server::sentinel::Sentinel as Knows;
 use leasehold_simulation::server::{Server, Settings};
@@ -78,7 +78,8 @@ async fn sentinels_answer_as_real_ones() {
             (["SENTINEL", "REPLICAS", NAME], &["name", "ip", "port", "flags", "master-port"]),
             (["SENTINEL", "SENTINELS", NAME], &["ip", "flags"]),
         ] {
-            let (said, real) = (to_simulated.ask(&mut simulated, &args), to_real.ask(&args));
+            let said = to_simulated.ask(&mut simulated, &args);
+            let real = until_connected(|| to_real.ask(&args));
             assert_eq!(said.as_bytes()[0], real.as_bytes()[0], "{args:?}");
             assert_eq!(fields(&said, names), fields(&real, names), "left: simulated; {args:?}");
         }
@@ -88,6 +89,19 @@ async fn sentinels_answer_as_real_ones() {
         };
         let info = &["INFO", "sentinel"];
         assert_eq!(line(&to_simulated.ask(&mut simulated, info)), line(&to_real.ask(info)));
+    }
+}
+
+/// Asks until the real sentinel is connected to all that it knows.
+fn until_connected(mut ask: impl FnMut() -> String) -> String {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let said = ask();
+        if !said.contains("disconnected") {
+            return said;
+        }
+        assert!(Instant::now() < until, "it stays disconnected: {said}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
