@@ -4,6 +4,7 @@ use leasehold_tests::requests::{Requests, redis_store_of};
 use std::collections::HashSet;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
     Adoption, Ask, Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Renewal, Request,
@@ -14,6 +15,7 @@ use leasehold_tests::cluster::Cluster;
 use leasehold_tests::hints::HintRecorder;
 use leasehold_tests::kinds::{self, EVERY_KIND, Guard, hand_over_each};
 use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
+use leasehold_tests::server::Server;
 use redis::FromRedisValue;
 use tokio::time::{sleep, timeout};
 
@@ -353,6 +355,41 @@ async fn hints_do_not_stay_with_a_replica() {
     second.missed().await;
     second.is_handed(&first, "a").await;
     drop(subscription);
+}
+
+/// A master that does not answer costs time once, and not for each of its locks.
+#[tokio::test]
+async fn hints_of_many_locks_leave_a_silent_master() {
+    const LOCKS: usize = 200;
+    let cluster = Cluster::start_with(1, Duration::from_secs(5)).await;
+    let client = Client::connect(&cluster).await;
+    let mut subscriptions = Vec::new();
+    for lock in 0..LOCKS {
+        let request = client.request(&format!("of:{{a}}:{lock}"), Kind::Mutex);
+        subscriptions.push(client.store.subscribe(&request).unwrap().await.unwrap());
+    }
+    let slot = cluster.slot("a").await;
+    let former = cluster.until_master_of(slot).await.port();
+    let others = cluster.nodes().iter().filter(|node| node.port() != former);
+    let mut others = join_all(others.map(Server::redis)).await;
+    let channels = redis::cmd("PUBSUB").arg("SHARDCHANNELS").clone();
+    let have_moved = async {
+        loop {
+            for redis in &mut others {
+                let there: Vec<String> = channels.query_async(redis).await.unwrap();
+                if there.len() == LOCKS {
+                    return;
+                }
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    // The client finds that it is silent within six seconds, and then who has taken over.
+    tokio::select! {
+        () = have_moved => {}
+        _ = cluster.fail_over(slot, Duration::from_secs(20)) => panic!("they wait for it"),
+    }
+    drop(subscriptions);
 }
 
 /// All keys of a lock are in one slot, for every kind of lock; a client's record is found
