@@ -5,12 +5,8 @@ use syn::{Error, LitInt};
 
 use crate::{
     args::CallOption,
-    option_rules::{self, Rule},
+    option_rules::{self, Rule, rule},
 };
-
-const fn rule(option: &'static str) -> Rule {
-    Rule { option, range: None, is_for_mutexes: false, not_with: &[], needs: None }
-}
 
 const ASKS: &str = "each call asks the server whether the work is done, and a nested call of a \
                     `reentrant` function asks nothing";

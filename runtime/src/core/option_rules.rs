@@ -68,7 +68,8 @@ pub(crate) const DAY: Bound = Bound { text: "24h", time: Duration::from_secs(24 
 const MONTH: Bound = Bound { text: "30days", time: Duration::from_secs(30 * 24 * 60 * 60) };
 const YEAR: Bound = Bound { text: "366days", time: Duration::from_secs(366 * 24 * 60 * 60) };
 
-const fn rule(option: &'static str) -> Rule {
+/// A rule that says nothing yet.
+pub(crate) const fn rule(option: &'static str) -> Rule {
     Rule { option, range: None, is_for_mutexes: false, not_with: &[], needs: None }
 }
 

@@ -2,8 +2,10 @@
 //! help, and is the connection still of use?
 
 use std::fmt;
+use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
+use tokio::time::timeout;
 
 use super::script_errors;
 use crate::core::error::Outcome;
@@ -124,6 +126,14 @@ pub(super) fn timed_out() -> StoreError {
 pub(super) fn no_answer() -> RedisError {
     let text = "no answer in time; is the server overloaded, or cut off?";
     std::io::Error::new(std::io::ErrorKind::TimedOut, text).into()
+}
+
+/// Ends work that has had no answer within `limit`.
+pub(super) async fn in_time<T>(
+    limit: Duration,
+    work: impl Future<Output = RedisResult<T>>,
+) -> RedisResult<T> {
+    timeout(limit, work).await.unwrap_or_else(|_| Err(no_answer()))
 }
 
 /// The error of a command that we did not send; a retry may help.

@@ -56,9 +56,9 @@ async fn subscribe(connector: &Connector) -> RedisResult<()> {
     let (hints, limit) = (&connector.server.hints, connector.server.settings.connect_timeout);
     let mut address = connector.server.address.subscribe();
     let connect = async { Wire::connect_pubsub(with_resp2(connector.resolve().await?)).await };
-    let connection = in_time(limit, connect).await?;
+    let connection = errors::in_time(limit, connect).await?;
     let (mut sink, mut messages) = connection.split();
-    in_time(limit, sink.subscribe(&hints.channel)).await?;
+    errors::in_time(limit, sink.subscribe(&hints.channel)).await?;
     hints.set_source(Some(Arc::new(LinkState::default())));
     hints.deliver(Hint::Missed);
     loop {
@@ -75,11 +75,6 @@ async fn subscribe(connector: &Connector) -> RedisResult<()> {
             return Ok(());
         }
         // A repeated subscription changes nothing, has an answer, and needs no other right.
-        in_time(limit, sink.subscribe(&hints.channel)).await?;
+        errors::in_time(limit, sink.subscribe(&hints.channel)).await?;
     }
-}
-
-async fn in_time<T>(limit: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    let timed_out = |_| Err(errors::no_answer());
-    timeout(limit, work).await.unwrap_or_else(timed_out)
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::format::{Ask, Mode};
 use super::overview::locks;
 use super::stored::{Place, Stored};
-use super::waiters::LIVE_MOST_MS;
 use crate::server::core::Core;
 
 /// A lock that could be given to somebody who waits.
@@ -41,10 +40,8 @@ fn first(stored: &Stored) -> Option<(Vec<u8>, bool)> {
     if let Some(offer) = record.filter(|it| it.state() == b'O') {
         return Some((offer.id().to_vec(), true));
     }
-    let is_live =
-        |ask: &Ask<'_>| (stored.now_ms + 1..=stored.now_ms + LIVE_MOST_MS).contains(&ask.until_ms);
     // Where the first is too heavy, the others wait behind it.
-    let (id, _, ask) = stored.waiting().find(|(_, _, ask)| is_live(ask))?;
+    let (id, _, ask) = stored.waiting().find(|(_, _, ask)| ask.is_live(stored.now_ms))?;
     (!stored.is_foreign && could_have(stored, id, &ask)).then(|| (id.to_vec(), false))
 }
 

@@ -1,9 +1,8 @@
 //! What a call may change of a lock.
 
 use super::call::{Call, Request, Verb};
-use super::format::{MARKS, Member, Record};
+use super::format::{LIVE_MOST_MS, MARKS, Member, Record};
 use super::stored::{Live, Place, Stored};
-use super::waiters::LIVE_MOST_MS;
 use crate::server::reply::Reply;
 
 /// The longest that an offer waits.

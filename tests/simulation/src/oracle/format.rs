@@ -175,6 +175,9 @@ impl<'a> Member<'a> {
     }
 }
 
+/// The longest that a waiter counts as alive.
+pub(super) const LIVE_MOST_MS: i64 = 15_000;
+
 /// A waiter's last ask.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask<'a> {
@@ -190,6 +193,11 @@ pub(super) struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
+    /// A waiter counts as alive until its heartbeat ends. One from a clock that was ahead does not.
+    pub(super) fn is_live(&self, now_ms: i64) -> bool {
+        (now_ms + 1..=now_ms + LIVE_MOST_MS).contains(&self.until_ms)
+    }
+
     pub(super) fn read(said: &'a [u8]) -> Option<Self> {
         let (until, rest) = said.split_at_checked(13)?;
         let (_secret, rest) = rest.split_at_checked(CLIENT)?;

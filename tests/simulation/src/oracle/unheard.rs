@@ -1,8 +1,6 @@
 //! Waiters that a message of their lock's server does not reach.
 
-use super::format::Ask;
 use super::overview::locks;
-use super::waiters::LIVE_MOST_MS;
 use crate::server::core::Core;
 
 /// A live waiter whose client listens to no channel of its lock.
@@ -16,10 +14,7 @@ pub struct Unheard {
 pub fn unheard(core: &Core) -> Vec<Unheard> {
     let mut found = Vec::new();
     for (place, stored) in locks(core) {
-        let live = |ask: &Ask<'_>| {
-            (stored.now_ms + 1..=stored.now_ms + LIVE_MOST_MS).contains(&ask.until_ms)
-        };
-        for (id, ..) in stored.waiting().filter(|(.., ask)| live(ask)) {
+        for (id, ..) in stored.waiting().filter(|(.., ask)| ask.is_live(stored.now_ms)) {
             let mut clients = core.subscriptions.keys().filter_map(|it| place.listener(&it.name));
             if !clients.any(|client| id.starts_with(client)) {
                 found.push(Unheard { lock: place.to_string(), request: id.to_vec() });

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::call::Verb;
 use super::change::{Change, Found, shown};
+use super::format::LIVE_MOST_MS;
 use super::stored::Live;
 
-/// The longest that a waiter counts as alive, and that a queue stays.
-pub(super) const LIVE_MOST_MS: i64 = 15_000;
+/// The longest that a queue stays.
 const QUEUE_MS: i64 = 60_000;
 
 impl Change<'_> {
@@ -24,12 +24,11 @@ impl Change<'_> {
         let asked = self.requests().find(|ask| ask.id() == it.holder.id);
         let position =
             position.or_else(|| asked.and_then(|ask| ask.position(&self.call.script, now_ms)));
-        let is_live = |until_ms: i64| (now_ms + 1..=now_ms + LIVE_MOST_MS).contains(&until_ms);
         let is_left =
             |id: &[u8]| self.after.queue.iter().any(|set| set.value.iter().any(|(it, _)| it == id));
         let passed = self.before.waiting().find(|(id, place, ask)| {
             *id != it.holder.id
-                && is_live(ask.until_ms)
+                && ask.is_live(now_ms)
                 && position.is_none_or(|position| *place < position)
                 && is_left(id)
         });
@@ -43,7 +42,7 @@ impl Change<'_> {
         let now_ms = self.before.now_ms;
         let after: BTreeSet<_> = self.after.waiting().map(|(id, ..)| id).collect();
         for (id, position, ask) in self.before.waiting() {
-            let is_live = (now_ms + 1..=now_ms + LIVE_MOST_MS).contains(&ask.until_ms);
+            let is_live = ask.is_live(now_ms);
             let is_told = self.verb() == Verb::Complete && ask.is_once;
             if !after.contains(id) {
                 if is_live && !is_told && !self.after.has(id) && !self.asks(id) {

@@ -41,12 +41,11 @@ impl Listeners {
         }
         self.next = now + LOOK;
         let mut network = director.network();
-        let (mut deaf, mut masters) = (BTreeSet::new(), BTreeSet::new());
+        let mut deaf = BTreeSet::new();
         for address in network.addresses() {
             let server = &network.host(address).server;
             self.clients.append(&mut clients(server));
             if server.is_master() {
-                masters.insert(address);
                 deaf.extend(unheard(&server.core().borrow()).into_iter().map(|it| (address, it)));
             }
         }

@@ -83,7 +83,7 @@ impl HintLink {
             .set_push_sender(take);
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let info = info.set_redis_settings(settings);
-        let wire = Mutex::new(Some(in_time(limit, Wire::connect(info, config)).await?));
+        let wire = Mutex::new(Some(errors::in_time(limit, Wire::connect(info, config)).await?));
         let in_flight = Semaphore::new(MAX_IN_FLIGHT);
         let link = Arc::new(Self { address, wire, state, limit, in_flight });
         tokio::spawn(check(Arc::downgrade(&link)));
@@ -207,10 +207,6 @@ fn channel_of(data: &[Value]) -> Option<&str> {
         Value::BulkString(channel) => str::from_utf8(channel).ok(),
         _ => None,
     }
-}
-
-async fn in_time<T>(limit: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    timeout(limit, work).await.unwrap_or_else(|_| Err(errors::no_answer()))
 }
 
 impl fmt::Debug for HintLink {

@@ -66,11 +66,8 @@ impl SlotMap {
             }
         }
         let before = std::mem::replace(&mut self.masters, masters);
-        let same = |(one, other): (&Option<Arc<Node>>, &Option<Arc<Node>>)| match (one, other) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        let is_changed = !before.iter().zip(&self.masters).all(same);
+        let which = |node: &Option<Arc<Node>>| node.as_ref().map(Arc::as_ptr);
+        let is_changed = before.iter().map(which).ne(self.masters.iter().map(which));
         drop(before);
         // A command is on its way to it, or slots belong to it.
         let is_in_use = |node: &Arc<Node>| Arc::strong_count(node) > 1;
