@@ -34,9 +34,7 @@ impl Admission {
     pub(crate) fn take_up(&mut self) -> Option<TakenUp> {
         let AdmissionState::InTurn(turn) = self.admitted.state else { return None };
         self.admitted.state = AdmissionState::Served;
-        let handoff = self.queues.take_up(&self.name, turn);
-        let grant = handoff.and_then(|handoff| handoff.into_grant(self.queues.now()));
-        let Some((grant, activity)) = grant else {
+        let Some((grant, activity)) = self.queues.take_up(&self.name, turn) else {
             self.ask_instead();
             return None;
         };

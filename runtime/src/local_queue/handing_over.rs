@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::handoff::Handoff;
+use super::handoff::{ClientActivity, Handoff};
 use super::queue::{AdmissionState, LocalQueue, QueuedWaiter};
 use super::queues::{End, LocalQueues};
 use super::spec::{LeaseSpec, QueueName, RequestName, name, weight};
 use super::turns::{EndedTurn, TURN, TurnId, TurnState, cancel};
 use crate::core::key::LockKey;
-use crate::state::lease::{GrantTimes, LocalLease, Slot};
+use crate::state::lease::{Grant, GrantTimes, LocalLease, Slot};
 use crate::store::{Kind, Request, Usage};
 
 impl LocalQueues {
@@ -112,14 +112,17 @@ impl LocalQueues {
         Some(HandedOver { next })
     }
 
-    /// Takes up the lease that was handed over, if its turn has not ended.
-    pub(super) fn take_up(&self, name: &QueueName, id: TurnId) -> Option<Handoff> {
+    /// Takes up the lease that was handed over. `None` if its turn has ended, or if the waiter was
+    /// woken long ago.
+    pub(super) fn take_up(&self, name: &QueueName, id: TurnId) -> Option<(Grant, ClientActivity)> {
         let now = self.now();
         let handoff = self.change(name, None, |queue| {
             let turn = queue.turns.find(id)?;
-            if now < turn.ends { turn.take_up().map(Ok) } else { queue.turns.end(id).map(Err) }
+            let is_over = turn.handoff().is_some_and(|handoff| handoff.is_over(now));
+            let is_late = is_over || now >= turn.ends;
+            if is_late { queue.turns.end(id).map(Err) } else { turn.take_up().map(Ok) }
         });
-        handoff?.map_err(EndedTurn::cancel).ok()
+        handoff?.map_err(EndedTurn::cancel).ok()?.into_grant(now)
     }
 
     /// Ends a turn: the next waiter asks the store.

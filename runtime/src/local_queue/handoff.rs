@@ -93,7 +93,7 @@ impl Handoff {
 
     /// Returns true if too little time is left to hand it over.
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        self.ttl().is_none_or(|ttl| now + ttl / 2 > self.times.deadline)
+        self.ttl().is_none_or(|ttl| !self.times.may_be_handed_over(ttl, now))
     }
 
     /// When its lease is to be renewed while it lingers: after a third of its time, as a keeper
@@ -118,6 +118,7 @@ impl Handoff {
 
     /// The grant, from now on. The caller makes a lease of it, and drops the guard after that.
     pub(super) fn into_grant(mut self, now: Instant) -> Option<(Grant, ClientActivity)> {
+        debug_assert!(!self.is_over(now), "its next holder would lose it at once");
         let (request, activity) = (self.request.take()?, self.activity.take()?);
         let times = GrantTimes { sent: now, ..self.times };
         let place = self.place.take();

@@ -106,8 +106,9 @@ impl LocalQueues {
             let may_linger = self.may_linger();
             let has_waiters = !queue.waiting.is_empty();
             let spec = (request.kind, request.owner.clone());
-            // The store has just given it its whole TTL.
-            let suits = queue.first_suits(&spec, request.ttl, true);
+            // A release that nobody polled meanwhile has its answer from long ago.
+            let is_whole = now <= times.sent + request.ttl / 10;
+            let suits = queue.first_suits(&spec, request.ttl, is_whole);
             let turn = queue.turns.find(id)?;
             let TurnState::Asking { idle_since } = turn.state else { return None };
             let linger = turn.linger.as_mut()?;

@@ -269,3 +269,46 @@ async fn without_renewal_a_turn_ends_with_the_first_lease() {
     assert_eq!(lease.lost().await, LossReason::Expired);
     assert!(Instant::now() <= ends + Duration::from_millis(2), "{:?}", Instant::now() - ends);
 }
+
+/// A task leaves its release alone until hardly anything is left of the lease that lingers, or
+/// until less is left than a waiter needs whose lease is not renewed.
+#[tokio::test(start_paused = true)]
+async fn a_lease_with_too_little_time_goes_to_nobody() {
+    for (is_renewed, alone) in [(true, SECOND * 9 / 10), (false, SECOND / 5)] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        let mutex = || mutex(&locks).ttl(SECOND).linger(SECOND);
+        let first = mutex().lock().await.unwrap();
+        faults.on(Step::Release).next(Fault::Delay(SECOND / 100));
+        let mut release = Box::pin(first.release());
+        assert!(is_pending(&mut release).await);
+        let second = waiter(mutex().auto_renew(is_renewed)).await;
+        sleep(alone).await;
+        let _ = release.await.unwrap();
+        let second = second.await.unwrap().unwrap();
+        assert!(second.remaining() > SECOND * 9 / 10, "{:?}", second.remaining());
+        sleep(SECOND * 9).await;
+        assert_eq!(second.is_held(), is_renewed);
+    }
+}
+
+/// The waiter has the lease of one that lingers, and is not polled until hardly anything is left of
+/// it.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_was_woken_long_ago_asks_the_store() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let mutex = || mutex(&locks).ttl(SECOND).linger(SECOND);
+    mutex().lock().await.unwrap().release().await.map(drop).unwrap();
+    let first = mutex().lock().await.unwrap();
+    let token = first.fence().unwrap().get();
+    let mut second = Box::pin(async { mutex().lock().await });
+    assert!(is_pending(&mut second).await);
+    faults.store().log();
+    let _ = first.release().await.unwrap();
+    settle().await;
+    assert_eq!(faults.store().log(), Vec::<&str>::new(), "it was handed over");
+    let standstill = Box::pin(advance(SECOND * 9 / 10));
+    futures_util::FutureExt::now_or_never(standstill);
+    let second = second.await.unwrap();
+    assert!(second.remaining() > SECOND * 9 / 10, "{:?}", second.remaining());
+    assert!(second.fence().unwrap().get() >= token + TOKENS);
+}

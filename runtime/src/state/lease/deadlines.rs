@@ -8,10 +8,6 @@ use super::grant::GrantTimes;
 use crate::core::options::Options;
 use crate::store::validity;
 
-/// An unconfirmed offer is handed over only with this much time left. That is half of its life,
-/// and ample for the confirmation.
-const MIN_LEFT_TO_HAND_OVER: Duration = Duration::from_millis(500);
-
 /// The longest sleep while a lease is held. Timers stop while the system is suspended; the
 /// store's clock, which ends the lease, goes on.
 pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -129,26 +125,24 @@ impl Deadlines {
         self.max_hold_until.map(|most| most.saturating_duration_since(now))
     }
 
-    /// The times for the next holder in this process. `None` unless the lease surely lasts
-    /// until that holder's first renewal, and nothing is left of `hold_at_least`. The deadline
-    /// stays the same.
+    /// The times for the next holder in this process. `None` if too little is left of the lease, or
+    /// anything of `hold_at_least`. The deadline stays the same.
     pub(super) fn times_to_hand_over(&self, now: Instant) -> Option<GrantTimes> {
         // Read before the deadline: `extend` sets the deadline first.
         let is_offer = self.is_offer();
-        let deadline = self.deadline();
-        let least = if is_offer { MIN_LEFT_TO_HAND_OVER } else { self.ttl / 2 };
-        let is_enough = now + least <= deadline && self.keep(now).is_zero();
-        // All commands of the request have the whole TTL, so a late one cannot shorten the next
-        // holder's lease.
-        let is_whole = self.max_hold_left(now).is_none_or(|left| left >= self.ttl);
-        (is_enough && is_whole).then_some(GrantTimes {
+        let times = GrantTimes {
             sent: now,
-            deadline,
+            deadline: self.deadline(),
             is_offer,
             unanswered_since: self.unanswered_since,
             may_be_refilled: self.may_be_refilled,
             is_all_answered: false,
-        })
+        };
+        // All commands of the request have the whole TTL, so a late one cannot shorten the next
+        // holder's lease.
+        let is_whole = self.max_hold_left(now).is_none_or(|left| left >= self.ttl);
+        let may_be = times.may_be_handed_over(self.ttl, now) && self.keep(now).is_zero();
+        (may_be && is_whole).then_some(times)
     }
 
     /// The options that are left for a process that adopts the lease.

@@ -47,6 +47,10 @@ pub(crate) struct GrantTimes {
     pub(crate) is_all_answered: bool,
 }
 
+/// An unconfirmed offer is handed over only with this much time left. That is half of its life,
+/// and ample for the confirmation.
+const MIN_LEFT_TO_HAND_OVER: Duration = Duration::from_millis(500);
+
 impl GrantTimes {
     /// The times of a grant by a command that was sent at `sent`.
     pub(crate) fn by_command(sent: Instant, ttl: Duration) -> Self {
@@ -58,5 +62,12 @@ impl GrantTimes {
             may_be_refilled: false,
             is_all_answered: false,
         }
+    }
+
+    /// Returns true if its lease may go to another task: it surely lasts until that holder's first
+    /// renewal.
+    pub(crate) fn may_be_handed_over(&self, ttl: Duration, now: Instant) -> bool {
+        let least = if self.is_offer { MIN_LEFT_TO_HAND_OVER } else { ttl / 2 };
+        now + least <= self.deadline
     }
 }

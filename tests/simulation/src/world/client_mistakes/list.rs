@@ -467,4 +467,13 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .on(Deployment::Single)
     .among(&[Fault::Blocks])
     .without_kills(),
+    // A release that is polled once and then left alone for most of the TTL.
+    mistake(
+        "a-lease-with-too-little-time-is-taken-up",
+        100,
+        "local_queue/handing_over.rs",
+        "let is_late = is_over || now >= turn.ends;",
+        "let is_late = { let _ = is_over; now >= turn.ends };",
+    )
+    .among(&[]),
 ];
