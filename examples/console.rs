@@ -20,8 +20,8 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use leasehold::console::Console;
 use leasehold::{LockError, Locks};
+use leasehold_console::Console;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 

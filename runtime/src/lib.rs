@@ -108,7 +108,7 @@
 //! | the layer | [`LockLayer`](tower/struct.LockLayer.html), [`path_key`](tower/fn.path_key.html), [`tower`](tower/index.html) |
 //! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`], [`ServerAnswer`] |
 //! | what a release or a shutdown did | [`Released`], [`ShutdownReport`] |
-//! | an operator's view | [`LockList`], [`LockInfo`], [`LockKind`], [`Holder`], [`Waiter`], [`ClientInfo`], [`ClientId`], [`LastSuccess`], [`Forced`], [`Diagnosis`](struct.Diagnosis.html), [`Finding`](struct.Finding.html), [`Severity`](enum.Severity.html), [`Fact`](struct.Fact.html), [`console`](console/index.html) |
+//! | an operator's view | [`LockList`], [`LockInfo`], [`LockKind`], [`Holder`], [`Waiter`], [`ClientInfo`], [`ClientId`], [`LastSuccess`], [`Forced`], [`Diagnosis`](struct.Diagnosis.html), [`Finding`](struct.Finding.html), [`Severity`](enum.Severity.html), [`Fact`](struct.Fact.html) |
 //! | faults for tests | [`Faults`](struct.Faults.html), [`Fault`](enum.Fault.html) |
 //!
 //! # Features
@@ -120,18 +120,18 @@
 //! | `bb8` | no | `LocksBuilder::connect_pool`, for a pool that the program has |
 //! | `tower` | yes | `LockLayer`, for any Tower service that speaks HTTP |
 //! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor; turns on `tower` |
-//! | `console` | no | [a web page](console/index.html) that shows the locks: a router for axum; turns on `axum` |
 //! | `metrics` | no | waits, holds, losses and renewals, through the `metrics` facade |
 //! | `tls` | no | `rediss://` URLs, with the cryptography of `ring` |
 //! | `tls-no-provider` | no | `rediss://` URLs, with the cryptography that the program installs in `rustls`, such as `aws-lc-rs` |
-//! | `cli` | no | the command `leasehold`: `cargo install leasehold --features cli` |
 //! | `serde` | no | `serde::Serialize` for `LockInfo` and what is in it (durations in seconds); a `Ticket` as a string |
 //! | `cluster` | no | a Redis Cluster as the store: URLs of several nodes, or of one |
 //! | `quorum` | no | `Locks::quorum`: several independent servers, of which a majority decides |
 //! | `doctor` | no | `Locks::diagnose`: what puts the locks at risk, or slows them down |
 //! | `faults` | no | `Locks::in_memory_with_faults`: a store that fails as a test wants it |
 //!
-//! The in-memory store needs no feature.
+//! The in-memory store needs no feature. Two things are crates of their own: the command
+//! `leasehold` (`cargo install leasehold-cli`), and [a web page that shows the
+//! locks](https://docs.rs/leasehold-console), a router for axum.
 //!
 //! # Options
 #![doc = include_str!("options.md")]
@@ -149,8 +149,6 @@ mod api;
 #[cfg(feature = "macros")]
 mod attribute;
 mod client;
-#[cfg(feature = "console")]
-pub mod console;
 mod core;
 mod engine;
 #[cfg(all(doc, not(doctest)))]

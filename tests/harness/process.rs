@@ -100,7 +100,7 @@ impl Drop for Process {
 /// If it was not built.
 #[must_use]
 pub fn tool() -> Command {
-    beside("leasehold", "cargo test -p leasehold --all-features --no-run")
+    beside("leasehold", "cargo test -p leasehold-cli --no-run")
 }
 
 /// An example's program, which `cargo test --workspace` has built beside the tests.

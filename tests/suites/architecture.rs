@@ -66,8 +66,7 @@ const FLOORS: &[&[&str]] = &[
     &["local_queue"],
     &["engine"],
     &["api"],
-    &["tower", "attribute", "console"],
-    &["bin"],
+    &["tower", "attribute"],
 ];
 
 /// The floor of a file, and the folder or file that has this floor.
@@ -103,8 +102,13 @@ fn nothing_is_imported_through_the_crate_root() {
 #[test]
 fn no_files_use_each_other_in_a_circle() {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let crates =
-        [("runtime/src", "lib.rs"), ("macros/src", "lib.rs"), ("benches/compare", "main.rs")];
+    let crates = [
+        ("runtime/src", "lib.rs"),
+        ("macros/src", "lib.rs"),
+        ("console/src", "lib.rs"),
+        ("cli/src", "main.rs"),
+        ("benches/compare", "main.rs"),
+    ];
     for (folder, root) in crates {
         let read = Crate::read(&project.join(folder), root);
         assert!(read.arrows.len() > 10, "{folder}: {} arrows", read.arrows.len());
@@ -124,25 +128,6 @@ fn tower_and_the_attribute_are_users() {
     for part in ["tower", "attribute.rs"] {
         never(part, &["crate::store", "crate::keeper", "crate::engine::acquire"]);
         never(part, &["crate::state", "crate::client", "crate::local_queue", "crate::hints"]);
-    }
-}
-
-/// So does the console. Of the store it names public types, which every user has.
-#[test]
-fn the_console_is_a_user() {
-    let public =
-        "ClientInfo Fact Finding Forced Holder LastSuccess LockInfo LockKind Severity Waiter";
-    let public: Vec<_> = public.split(' ').collect();
-    never("console", &["crate::keeper", "crate::engine", "crate::state", "crate::client::"]);
-    never("console", &["crate::local_queue", "crate::hints", "store::{self", "store::*"]);
-    let all = files(&source());
-    for (path, text) in all.iter().filter(|(path, _)| path.starts_with("console")) {
-        for used in text.split("crate::store::").skip(1) {
-            let used = used.split(';').next().unwrap_or_default();
-            let names = used.split(|at: char| !at.is_alphanumeric());
-            let mut names = names.filter(|name| !name.is_empty());
-            assert!(names.all(|name| public.contains(&name)), "{path} uses crate::store::{used}");
-        }
     }
 }
 
@@ -168,12 +153,7 @@ fn axum_stays_in_its_file() {
     for (path, text) in files(&source()) {
         let is_axum = |line: &str| line.replace("super::axum::", "").contains("axum::");
         let is_there = code(&text).any(is_axum);
-        assert!(
-            !is_there
-                || ["tower/axum.rs", "tower.rs"].contains(&&*path)
-                || ["console", "bin/"].iter().any(|folder| path.starts_with(folder)),
-            "{path}"
-        );
+        assert!(!is_there || ["tower/axum.rs", "tower.rs"].contains(&&*path), "{path}");
     }
 }
 
@@ -198,8 +178,10 @@ fn files_are_small() {
 /// `./tests/run long` finds the tests that make up their inputs by the name of their module.
 #[test]
 fn inputs_are_made_up_in_modules_called_hostile() {
-    let macros = source().join("../../macros/src");
-    let all = [source(), macros].iter().flat_map(|folder| files(folder)).collect::<Vec<_>>();
+    let others = ["../../macros/src", "../../console/src", "../../cli/src"];
+    let folders = others.map(|folder| source().join(folder)).into_iter().chain([source()]);
+    let folders: Vec<_> = folders.collect();
+    let all = folders.iter().flat_map(|folder| files(folder)).collect::<Vec<_>>();
     let made_up: Vec<_> = all.iter().filter(|(_, text)| text.contains("proptest! {")).collect();
     assert!(made_up.len() > 10, "{} files", made_up.len());
     for (path, text) in made_up {
@@ -210,13 +192,11 @@ fn inputs_are_made_up_in_modules_called_hostile() {
 }
 
 /// A simulation decides what the client gets from the system, so only one part of the client asks
-/// it. The console is not simulated, and the diagnosis compares with the real time of day.
+/// it. The diagnosis compares with the real time of day.
 #[test]
 fn only_the_system_asks_the_system() {
     let is_free = |path: &str| {
-        ["system", "bin/", "console", "store/redis/diagnosis/collect.rs"]
-            .iter()
-            .any(|part| path.starts_with(part))
+        ["system", "store/redis/diagnosis/collect.rs"].iter().any(|part| path.starts_with(part))
             || path.ends_with("tests.rs")
     };
     let mut read = 0;

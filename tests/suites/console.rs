@@ -19,9 +19,9 @@ use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use leasehold::Locks;
-use leasehold::console::Console;
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{Ask, ClientId, ClientInfo, Store};
+use leasehold_console::Console;
 use tower::ServiceExt;
 
 /// A response, read to its end.
@@ -51,7 +51,7 @@ async fn get(app: &Router, path: &str) -> Answer {
 
 /// A console at its usual place.
 fn app(locks: &Locks) -> Router {
-    Router::new().nest("/locks", leasehold::console::console(locks))
+    Router::new().nest("/locks", leasehold_console::console(locks))
 }
 
 /// The same, which may take locks.

@@ -109,7 +109,7 @@ pub(crate) fn events<'a>(text: &'a str, levels: &[&str]) -> Vec<(&'a str, &'a st
 fn each_log_line_is_explained() {
     let page = read("docs/guide/operating.md");
     let mut seen = 0;
-    for file in files("runtime/src", ".rs") {
+    for file in ["runtime/src", "console/src"].map(|folder| files(folder, ".rs")).concat() {
         for (_, message) in events(&read(&file), &["warn", "error", "info"]) {
             let fixed = message.split('{').next().unwrap_or_default().trim_end();
             assert!(

@@ -67,9 +67,23 @@ impl Locks {
         report
     }
 
-    /// Resolves when [`shutdown`](Self::shutdown) has begun.
-    #[cfg(feature = "console")]
-    pub(crate) async fn shutdown_begun(&self) {
+    /// Resolves when [`shutdown`](Self::shutdown) has begun, of this client or of a clone; at once if
+    /// it has. For what has no end of its own, such as a stream of events to a browser.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let locks = leasehold::Locks::in_memory();
+    /// tokio::join!(locks.shutdown_begun(), locks.shutdown());
+    /// # }
+    /// ```
+    pub async fn shutdown_begun(&self) {
         self.client().keeper.shutdown.begun().await;
     }
 }

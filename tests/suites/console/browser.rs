@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use leasehold::console::Console;
 use leasehold::store::Store;
 use leasehold::store::memory::MemoryStore;
 use leasehold::{Fault, Lease, Locks, LossReason, Wait};
+use leasehold_console::Console;
 use leasehold_tests::server::Server;
 use tokio::net::TcpListener;
 use tokio::runtime::{self, Runtime};

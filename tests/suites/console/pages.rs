@@ -7,8 +7,8 @@ use axum::body::Body;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use http::{Method, Request, StatusCode};
-use leasehold::console::console;
 use leasehold::{Fault, Locks, Wait};
+use leasehold_console::console;
 use tokio::time::Instant;
 use tower::ServiceExt;
 

@@ -16,10 +16,10 @@ pub(super) fn names(text: &str) -> BTreeSet<String> {
     words.filter(is_metric).map(str::to_owned).collect()
 }
 
-/// The files of the library, without the tool.
+/// The files of the library and of the console.
 pub(super) fn sources() -> Vec<String> {
-    let files = files("runtime/src", ".rs").into_iter();
-    files.filter(|path| !path.contains("/bin/")).map(|path| read(&path)).collect()
+    let files = ["runtime/src", "console/src"].map(|folder| files(folder, ".rs"));
+    files.concat().iter().map(|path| read(path)).collect()
 }
 
 /// The names that the code counts, without the list that describes them.

@@ -260,7 +260,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "return Some(Next::Asking(other(&mut lock(&self.map))?))",
         "let mut map = lock(&self.map);
          let other = other(&mut map)?;
-         map.move_slot(slot, other)",
+         map.move_slot(slot, other);",
     )
     .on(Deployment::Cluster)
     .among(&[Fault::Moves]),
@@ -472,8 +472,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-lease-with-too-little-time-is-taken-up",
         100,
         "local_queue/handing_over.rs",
-        "let is_late = is_over || now >= turn.ends;",
-        "let is_late = { let _ = is_over; now >= turn.ends };",
+        "is_over || now >= turn.ends",
+        "{ let _ = is_over; now >= turn.ends }",
     )
     .among(&[]),
 ];

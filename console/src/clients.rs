@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use askama::Template;
+use axum::http::StatusCode;
 use axum::response::Response;
-use http::StatusCode;
 use tokio::time::{Instant, timeout_at};
 
 use super::frame::{Asked, Frame, advice, html, render, status};
 use super::text::ClientText;
-use crate::store::{ClientInfo, LockInfo};
+use leasehold::{ClientInfo, LockInfo};
 
 /// How many locks are looked at, how many clients are shown, and how long it may take.
 const LOCKS: usize = 2_000;

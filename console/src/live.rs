@@ -11,16 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::body::Bytes;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use futures_util::{FutureExt, stream};
-use http::{StatusCode, header};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::query::Way;
-use crate::api::locks::Locks;
-use crate::system;
+use leasehold::Locks;
 
 /// How many streams there are at a time.
 const STREAMS: usize = 256;
@@ -101,7 +100,7 @@ impl Live {
             let headers = [(header::RETRY_AFTER, "15")];
             return (StatusCode::SERVICE_UNAVAILABLE, headers, text).into_response();
         };
-        let end = Instant::now() + STREAM.mul_f64(1.0 + system::chance() / 2.0);
+        let end = Instant::now() + STREAM.mul_f64(1.0 + fastrand::f64() / 2.0);
         let viewer =
             Viewer { locks: locks.clone(), event, end, step: Step::Begin, _permit: permit };
         let events = stream::unfold(viewer, Viewer::next);

@@ -1,8 +1,8 @@
 //! The two files that a page loads: a style sheet and a script.
 
 use axum::extract::Request;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use http::{StatusCode, header};
 
 const SCRIPT: &str = include_str!("assets/script.js");
 const STYLE: &str = include_str!("assets/style.css");

@@ -1,12 +1,12 @@
-//! The page with what [`Locks::diagnose`](crate::Locks::diagnose) found.
+//! The page with what [`Locks::diagnose`](leasehold::Locks::diagnose) found.
 
 use askama::Template;
+use axum::http::StatusCode;
 use axum::response::Response;
-use http::StatusCode;
 
 use super::frame::{Asked, Frame, html, render};
 use super::text::shown;
-use crate::store::Severity;
+use leasehold::Severity;
 
 #[derive(Template)]
 #[template(path = "doctor.html")]
@@ -37,7 +37,7 @@ pub(super) async fn page(asked: Asked) -> Response {
     let findings = diagnosis.findings.iter().map(|it| {
         let (class, severity) = match it.severity {
             Severity::Problem => ("problem", "Problem"),
-            Severity::Warning => ("warning", "Warning"),
+            _ => ("warning", "Warning"),
         };
         FindingText {
             class,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use askama::Template;
+use axum::http::StatusCode;
 use axum::response::Response;
-use http::StatusCode;
 
 use super::chart::{Chart, History};
 use super::forced::Taken;
@@ -13,10 +13,7 @@ use super::holders::Line;
 use super::live::{Look, Topic};
 use super::query::link;
 use super::text::{kind, shown, span};
-use crate::api::locks::Locks;
-use crate::core::error::LockError;
-use crate::core::key::LockKey;
-use crate::store::{LastSuccess, LockInfo, LockKind};
+use leasehold::{LastSuccess, LockError, LockInfo, LockKey, LockKind, Locks};
 
 #[derive(Template)]
 #[template(path = "lock.html")]

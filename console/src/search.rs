@@ -5,10 +5,7 @@ use std::collections::HashSet;
 
 use super::frame::Asked;
 use super::query::link;
-use crate::api::list::LockList;
-use crate::api::locks::Locks;
-use crate::core::error::LockError;
-use crate::store::{LockInfo, LockKind};
+use leasehold::{LockError, LockInfo, LockKind, LockList, Locks};
 
 /// The rows of a page.
 pub(super) const ROWS: usize = 200;

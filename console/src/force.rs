@@ -1,19 +1,17 @@
 //! Taking a lock from its holders: a page to confirm it, and the form that does it.
 
 use askama::Template;
+use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use http::{HeaderMap, StatusCode, header};
 
 use super::forced::Taken;
 use super::frame::{Asked, Frame, advice, html, render, status};
 use super::holders::Line;
 use super::query::{Query, link};
 use super::text::shown;
-use crate::core::error::LockError;
-use crate::core::key::LockKey;
-use crate::store::{Forced, LockInfo};
+use leasehold::{Forced, LockError, LockInfo, LockKey};
 
 /// In bytes.
 const LONGEST_REASON: usize = 200;
@@ -130,12 +128,12 @@ pub(super) async fn take(
             let to = link("./lock", [("name", name.into()), ("forced", id.into())]);
             (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
         }
-        Ok(Forced::NotHeld) => {
-            let problem = "Nobody held the lock any more. Nothing has changed.";
-            confirmation(&asked, &form, StatusCode::CONFLICT, problem).await
-        }
         Ok(Forced::Foreign) => {
             let problem = "Something that is not a lock has this name. Nothing has changed.";
+            confirmation(&asked, &form, StatusCode::CONFLICT, problem).await
+        }
+        Ok(_) => {
+            let problem = "Nobody held the lock any more. Nothing has changed.";
             confirmation(&asked, &form, StatusCode::CONFLICT, problem).await
         }
         Err(error) => failed(&asked, &error),

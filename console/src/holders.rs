@@ -1,7 +1,7 @@
 //! The holders and waiters of a lock as pages show them.
 
 use super::text::{ClientText, shown, span};
-use crate::store::{Holder, LockInfo, LockKind, Waiter};
+use leasehold::{Holder, LockInfo, LockKind, Waiter};
 
 /// A holder, or a waiter, which has no token and no end.
 #[derive(Debug)]

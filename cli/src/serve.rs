@@ -9,7 +9,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use leasehold::console::Console;
+use leasehold_console::Console;
 use tokio::net::TcpListener;
 
 use super::args::{Serve, Server};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{any, get};
-use http::{HeaderName, HeaderValue, StatusCode, header};
 
 use super::frame::{App, Asked};
 use super::{assets, clients, doctor, force, list, lock};

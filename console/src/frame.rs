@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{FromRequestParts, OriginalUri};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use http::request::Parts;
-use http::{StatusCode, header};
 
 use super::assets::VERSION;
 use super::forced::Force;
 use super::live::Live;
 use super::query::{Query, Way};
 use super::text::shown;
-use crate::api::locks::Locks;
-use crate::core::error::LockError;
+use leasehold::{LockError, Locks};
 
 /// What the pages of one console share.
 #[derive(Debug)]

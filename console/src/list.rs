@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::body::Body;
+use axum::body::Bytes;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::{StatusCode, header};
 use tokio::time::{Instant, timeout_at};
 
 use super::frame::{App, Asked, Frame, advice, html, render, status, store_down};
@@ -16,10 +16,7 @@ use super::live::{Look, Topic};
 use super::query::{Way, link};
 use super::search::{Found, KINDS, Search};
 use super::text::{kind, shown, span};
-use crate::api::locks::Locks;
-use crate::core::error::LockError;
-use crate::core::key::LockKey;
-use crate::store::LockInfo;
+use leasehold::{LockError, LockInfo, LockKey, Locks};
 
 /// How long the page waits for its first row. Then its head goes out without one.
 const FIRST: Duration = Duration::from_secs(2);

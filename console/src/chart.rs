@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::text::span;
-use crate::store::LockInfo;
+use leasehold::LockInfo;
 
 /// The time that the chart shows. The template names it.
 const WINDOW: Duration = Duration::from_secs(120);

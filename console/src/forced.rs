@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use uuid::Uuid;
 
-use crate::core::fence::Fence;
+use leasehold::Fence;
 
 /// How many results are kept for the pages that the browser is sent to.
 const RESULTS: usize = 64;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::store::{ClientInfo, LockKind};
+use leasehold::{ClientInfo, LockKind};
 
 /// Text that somebody else chose, fit for a page or a terminal: a control character, or one that
 /// changes the direction of what follows or is not seen at all, becomes an escape as in Rust. The
@@ -61,7 +61,7 @@ pub(super) fn kind(kind: Option<LockKind>) -> &'static str {
         Some(LockKind::Semaphore) => "semaphore",
         Some(LockKind::RwLock) => "read-write lock",
         Some(LockKind::Foreign) => "not a lock",
-        None => "unknown",
+        _ => "unknown",
     }
 }
 

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 /// Names, notes and errors for a terminal, as the console writes them: anybody who may take a lock
 /// chooses these texts.
-pub(super) use leasehold::console::shown as plain;
+pub(super) use leasehold_console::shown as plain;
 
 /// A duration in at most six characters: `0.4s`, `12s`, `5m03s`, `2h05m`, `3d04h`.
 pub(super) fn short(time: Duration) -> String {

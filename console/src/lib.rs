@@ -6,7 +6,7 @@
 //! ```
 //! use axum::Router;
 //! use leasehold::Locks;
-//! use leasehold::console::console;
+//! use leasehold_console::console;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
@@ -55,7 +55,7 @@ use self::live::Live;
 // For the tool, which shows the same texts.
 #[doc(hidden)]
 pub use self::text::shown;
-use crate::api::locks::Locks;
+use leasehold::Locks;
 
 /// Makes a console that only shows, to nest behind the app's own authentication.
 ///
@@ -70,7 +70,7 @@ use crate::api::locks::Locks;
 /// use axum::middleware::{Next, from_fn};
 /// use axum::response::Response;
 /// use leasehold::Locks;
-/// use leasehold::console::console;
+/// use leasehold_console::console;
 ///
 /// async fn only_operators(request: Request, next: Next) -> Result<Response, StatusCode> {
 ///     match request.headers().get("authorization") {
@@ -97,7 +97,7 @@ pub fn console(locks: &Locks) -> Router {
 /// ```
 /// use axum::Router;
 /// use leasehold::Locks;
-/// use leasehold::console::Console;
+/// use leasehold_console::Console;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
