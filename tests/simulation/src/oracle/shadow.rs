@@ -112,11 +112,11 @@ pub(super) fn problems(
     Some(found)
 }
 
-/// The order in which the script has run its requests: it grants free locks before it looks at the
-/// others, which may be offered to a waiter and use a token, too.
+/// The order in which the script has run its requests. That of mutexes grants free locks before it
+/// looks at the others, which may be offered to a waiter and use a token, too.
 fn order(call: &Call<'_>, said: &[Vec<i64>]) -> Vec<usize> {
     let mut order: Vec<_> = (0..said.len()).collect();
-    if call.script.verb == Verb::Acquire {
+    if call.script.verb == Verb::Acquire && call.script.rule == Rule::Mutex {
         order.sort_by_key(|at| {
             let is_first = call.requests[..*at].iter().all(|it| it.nth != call.requests[*at].nth);
             match said[*at][..] {
