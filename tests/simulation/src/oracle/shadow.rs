@@ -118,7 +118,9 @@ fn order(call: &Call<'_>, said: &[Vec<i64>]) -> Vec<usize> {
     let mut order: Vec<_> = (0..said.len()).collect();
     if call.script.verb == Verb::Acquire && call.script.rule == Rule::Mutex {
         order.sort_by_key(|at| {
-            let is_first = call.requests[..*at].iter().all(|it| it.nth != call.requests[*at].nth);
+            // A lock may be named twice.
+            let place = |at: usize| &call.places[call.requests[at].nth];
+            let is_first = (0..*at).all(|before| place(before) != place(*at));
             match said[*at][..] {
                 [1, token] if is_first => (false, token),
                 _ => (true, 0),
