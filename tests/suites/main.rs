@@ -1,16 +1,12 @@
-//! All suites, as modules of one program: `seeds::x` is a test's real path.
+//! Most suites, as modules of one program: `seeds::x` is a test's real path. The others are in
+//! `main_conformance.rs` and `main_tools.rs`.
 
 mod architecture;
 mod attribute;
 #[cfg(feature = "servers")]
 mod cluster;
-#[cfg(all(feature = "servers", unix))]
-mod command_line;
-mod conformance;
-mod console;
 mod deployments;
 mod docs;
-mod doctor;
 #[cfg(feature = "servers")]
 mod examples;
 #[cfg(feature = "servers")]

@@ -1,23 +1,24 @@
 //! The tests that pages name.
 
 use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::read;
 
-/// The names of all tests of this program.
+/// The names of all tests of the suites.
 pub(crate) struct NamedTests(HashSet<String>);
 
 impl NamedTests {
-    /// Asks this program which tests it has.
+    /// Asks the programs of the suites which tests they have.
     pub(crate) fn list() -> Self {
         let this = std::env::current_exe().expect("a test runs");
-        let listed =
-            Command::new(this).args(["--list", "--format", "terse"]).output().expect("it runs");
-        let listed = String::from_utf8(listed.stdout).expect("UTF-8");
-        let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
-        let tests = Self(names.map(str::to_owned).collect());
-        assert!(tests.has("seeds::marked_rows_have_their_tests"), "the list is read rightly");
+        let others = ["conformance", "tools"].into_iter().flat_map(|name| beside(&this, name));
+        let tests = Self(others.chain([this.clone()]).flat_map(|it| listed(&it)).collect());
+        for each in ["seeds::marked_rows_have_their_tests", "doctor::page", "conformance::memory"] {
+            assert!(tests.has(each), "{each} is not listed");
+        }
         tests
     }
 
@@ -31,7 +32,29 @@ impl NamedTests {
     }
 }
 
-/// True if this text, from between backticks, names a test of this program or a module of it.
+/// The tests of a program, with their modules.
+fn listed(program: &Path) -> Vec<String> {
+    let listed = Command::new(program).args(["--list", "--format", "terse"]).output();
+    let listed = String::from_utf8(listed.expect("it runs").stdout).expect("UTF-8");
+    listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+}
+
+/// The builds of another program of the suites beside this one. Each choice of features has one.
+fn beside(this: &Path, name: &str) -> Vec<PathBuf> {
+    let folder = this.parent().expect("a folder");
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    let is_it = |path: &PathBuf| {
+        let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let hash = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+        let hash = hash.map(|it| it.trim_end_matches(std::env::consts::EXE_SUFFIX));
+        hash.is_some_and(|it| it.chars().all(|at| at.is_ascii_hexdigit()))
+    };
+    let found: Vec<_> = entries.map(|entry| entry.path()).filter(is_it).collect();
+    assert!(!found.is_empty(), "{name} is not built: run `cargo test -p leasehold-tests --no-run`");
+    found
+}
+
+/// True if this text, from between backticks, names a test of the suites or a module of them.
 pub(crate) fn is_name(text: &str) -> bool {
     let is_part = |at: char| at.is_ascii_alphanumeric() || ['_', ':'].contains(&at);
     text.contains("::") && text.chars().all(is_part)

@@ -1,0 +1,3 @@
+//! What every store promises, on each of them.
+
+mod conformance;
