@@ -234,6 +234,21 @@ fn a_clock_that_goes_back_excuses_tokens_after_an_expiry() {
     assert_none(&[behind, again, expired, &hold("b:1", "m", 1420, 1500, "6")].concat());
 }
 
+#[test]
+fn who_asks_for_several_together_waits_for_one() {
+    let held = "ask a:1 80ms n Mutex 1 1 a 30000ms 0\n got a:1 82ms 1\n held a:1 82ms 29000ms\n\
+                end a:1 29000ms\n freed a:1 29000ms free\n";
+    let ask = |id: &str, lock: &str| format!("ask {id} 90ms {lock} Mutex 1 1 b 1000ms 0\n");
+    let refused = |id: &str| format!("refused {id} 20000ms timed-out\n");
+    let one = [ask("b:1", "m"), refused("b:1")].concat();
+    let other = [ask("b:2", "n"), refused("b:2")].concat();
+    assert_one(&[held, &one].concat(), "waiting");
+    assert_none(&[held, &one, &other].concat());
+    // Both are free.
+    let free = [one, other].concat();
+    assert_eq!(violations(&free).len(), 2);
+}
+
 /// The holder is dead at 100 ms, and its lease ends a second later.
 #[test]
 fn a_waiter_that_nobody_serves_is_found() {

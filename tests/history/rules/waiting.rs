@@ -1,6 +1,8 @@
 //! A lock that nobody can hold goes to whoever waits for it. So the lock of a dead holder is free
 //! after its TTL.
 
+use std::collections::HashSet;
+
 use crate::history::{History, Request};
 use crate::line::{Effect, Nanos};
 
@@ -23,7 +25,13 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
         if end.saturating_sub(waiter.asked) <= BOUND {
             continue;
         }
-        let others = of_lock.iter().filter(|other| other.id != waiter.id);
+        // Of several that are asked for together, it may wait for another.
+        let is_partner = |it: &&Request| it.asked == waiter.asked && it.worker() == waiter.worker();
+        let together: HashSet<_> =
+            history.requests.iter().filter(is_partner).map(|it| &it.lock).collect();
+        let others = history.requests.iter().filter(|it| together.contains(&it.lock));
+        let others =
+            others.filter(|it| it.id != waiter.id && (it.lock == waiter.lock || !is_partner(it)));
         let mut covers: Vec<_> = others.map(|other| may_hold(history, other)).collect();
         covers.extend(history.faults(Effect::Away).map(|fault| (fault.from, fault.to)));
         covers.extend(history.losses().map(|fault| (fault.from, fault.to)));
