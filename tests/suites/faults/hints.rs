@@ -446,6 +446,38 @@ async fn without_the_right_to_subscribe_locks_work() {
     }
 }
 
+/// On the same connection, ten seconds after the user was refused: nobody connects again.
+#[tokio::test]
+async fn hints_come_with_the_right_to_them() {
+    for line in ["-subscribe", "resetchannels", "-publish", "-subscribe protocol=resp2"] {
+        let server = Server::start();
+        let (line, end) = line.split_once(' ').unwrap_or((line, ""));
+        let url = user(&server, line).await;
+        let mut client = Client::connect(&format!("{url}?{end}")).await;
+        let mut redis = server.redis().await;
+        let connected = connections(&mut redis).await;
+        assert!(!client.store.gives_hints());
+        let rights = "ACL SETUSER u reset on >p ~* &* +@all";
+        let _: String = ask(&mut redis, rights).await;
+        let comes = async {
+            while !client.store.gives_hints() {
+                sleep(Duration::from_millis(20)).await
+            }
+        };
+        timeout(Duration::from_secs(60), comes).await.expect("it asks again");
+        assert_eq!(client.hint().await, Hint::Missed);
+        let more = connections(&mut redis).await - connected;
+        assert!(more == 0 || !end.is_empty(), "{line}: {more} connections more");
+    }
+}
+
+/// How many connections the server has ever had.
+async fn connections(redis: &mut MultiplexedConnection) -> u64 {
+    let stats: String = ask(redis, "INFO stats").await;
+    let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+    line.expect("it counts them").parse().expect("a number")
+}
+
 /// Exactly the rights that docs/keys.md lists.
 #[tokio::test]
 async fn the_documented_rights_are_enough_for_hints() {

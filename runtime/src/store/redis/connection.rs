@@ -22,8 +22,8 @@ use super::errors::LinkOutcome;
 use super::link::Link;
 use super::server_state::ServerState;
 use super::sync::lock;
-use super::{errors, subscriber};
-use crate::store::StoreError;
+use super::{errors, handshake, subscriber};
+use crate::store::{Hint, StoreError};
 use crate::system;
 
 /// A connection to one server: one [`Link`] at a time, replaced when it is lost. A client
@@ -115,21 +115,39 @@ impl Connection {
         last.clone()
     }
 
-    /// Makes a lost link again in the background, as the next command would.
+    /// Makes a lost link again in the background, as the next command would; or subscribes again
+    /// on one whose subscription the server has refused.
     pub(super) fn recover(self: &Arc<Self>, runtime: &Handle) {
-        let is_there = lock(&self.last).as_ref().is_some_and(|link| !link.is_abandoned());
-        if is_there || self.is_recovering.swap(true, Ordering::Relaxed) {
+        let link = self.ready_link();
+        let is_well = link.is_some() && !self.server().hints.is_to_ask_again();
+        if is_well || self.is_recovering.swap(true, Ordering::Relaxed) {
             return;
         }
         let connection = self.clone();
         runtime.spawn(
             async move {
                 let limit = connection.server().settings.command_timeout;
-                let _ = connection.link(limit).await; // a waiter asks for this again
+                // A waiter asks for either again.
+                let _ = match link {
+                    Some(link) => connection.subscribe_again(&link, limit).await.map_err(drop),
+                    None => connection.link(limit).await.map(drop).map_err(drop),
+                };
                 connection.is_recovering.store(false, Ordering::Relaxed);
             }
             .boxed(),
         );
+    }
+
+    async fn subscribe_again(&self, link: &Link, limit: Duration) -> RedisResult<()> {
+        let hints = &self.server().hints;
+        // If there is no answer, not at once again either.
+        hints.note_refusal();
+        let subscribed = handshake::subscribe(&self.connector, &link.wire, &link.state);
+        errors::in_time(limit, subscribed).await?;
+        if hints.is_open() {
+            hints.deliver(Hint::Missed);
+        }
+        Ok(())
     }
 
     pub(super) fn connector(&self) -> &Connector {

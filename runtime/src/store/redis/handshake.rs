@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 
 use super::connector::Connector;
@@ -45,7 +44,7 @@ pub(super) async fn run(
         ask(&["CLIENT", "KILL", "ID", id.as_str(), "ADDR", address.as_str()])
     }));
     // Before the first command, so that no hint is lost that follows from it.
-    let subscribed = subscribe(connector, wire.connection.clone(), &state);
+    let subscribed = subscribe(connector, &wire, &state);
     let settings = read_settings(connector, &ask);
     let (name, info, role, kills, subscribed, settings) =
         tokio::join!(name, info, role, kills, subscribed, settings);
@@ -76,9 +75,9 @@ pub(super) async fn run(
 }
 
 /// Subscribes to the client's channel. A user without that right goes without hints.
-async fn subscribe(
+pub(super) async fn subscribe(
     connector: &Connector,
-    mut connection: MultiplexedConnection,
+    wire: &Wire,
     state: &Arc<LinkState>,
 ) -> RedisResult<()> {
     let is_external = matches!(connector.endpoint, Endpoint::ExternalPool(_));
@@ -90,13 +89,13 @@ async fn subscribe(
     // send none either. An empty message means nothing.
     let mut publish = redis::cmd("PUBLISH");
     publish.arg(&hints.channel).arg("");
-    let mut same = connection.clone();
+    let (mut connection, mut same) = (wire.connection.clone(), wire.connection.clone());
     let (subscribed, published) =
         tokio::join!(connection.subscribe(&hints.channel), publish.query_async::<Value>(&mut same));
     match subscribed.and(published.map(drop)) {
         Ok(()) => hints.set_source(Some(state.clone())),
         Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) => {
-            hints.set_source(None);
+            hints.note_refusal();
             connector.log_no_hints(&error);
         }
         Err(error) => return Err(error),

@@ -4,7 +4,7 @@
 mod hostile;
 
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{PushInfo, PushKind, Value};
 
@@ -13,6 +13,7 @@ use super::secret::Secret;
 use super::sync::lock;
 use crate::core::key::LockKey;
 use crate::store::{ClientId, Hint, Listener, RequestId};
+use crate::system;
 
 /// Receives the hints of one server, or of a cluster, and hands them to the listener.
 #[derive(Debug)]
@@ -27,9 +28,24 @@ pub(super) struct HintReceiver {
     /// What the proofs of offers are made with.
     secret: Secret,
     listener: Mutex<Option<Weak<dyn Listener>>>,
-    /// The connection that is subscribed.
-    source: Mutex<Option<Arc<LinkState>>>,
+    source: Mutex<Source>,
 }
+
+/// Where hints come from.
+#[derive(Debug, Default)]
+enum Source {
+    /// From nowhere, for now.
+    #[default]
+    None,
+    /// The server has refused the subscription, and was asked the last time then.
+    Refused { asked: Instant },
+    /// This connection is subscribed.
+    Open(Arc<LinkState>),
+}
+
+/// How long a client that was refused the subscription does without hints, before it asks again:
+/// somebody may have given its user the right.
+pub(super) const REFUSED: Duration = Duration::from_secs(10);
 
 impl HintReceiver {
     /// A receiver of the hints that the scripts publish below this prefix.
@@ -70,12 +86,22 @@ impl HintReceiver {
 
     /// Notes which connection carries hints from now on.
     pub(super) fn set_source(&self, source: Option<Arc<LinkState>>) {
-        *lock(&self.source) = source;
+        *lock(&self.source) = source.map_or(Source::None, Source::Open);
+    }
+
+    /// Notes that the server refuses the subscription.
+    pub(super) fn note_refusal(&self) {
+        *lock(&self.source) = Source::Refused { asked: system::now() };
+    }
+
+    /// Returns true if the server has refused the subscription, and is to be asked again now.
+    pub(super) fn is_to_ask_again(&self) -> bool {
+        matches!(&*lock(&self.source), Source::Refused { asked } if system::since(*asked) >= REFUSED)
     }
 
     /// Returns true if a working connection carries hints.
     pub(super) fn is_open(&self) -> bool {
-        lock(&self.source).as_ref().is_some_and(|source| !source.is_abandoned())
+        matches!(&*lock(&self.source), Source::Open(source) if !source.is_abandoned())
     }
 
     /// Hands a hint to the listener.

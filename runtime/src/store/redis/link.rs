@@ -11,7 +11,7 @@ use super::wire::Wire;
 /// One connection; a clone is the same one.
 #[derive(Clone)]
 pub(super) struct Link {
-    wire: Wire,
+    pub(super) wire: Wire,
     pub(super) state: Arc<LinkState>,
 }
 

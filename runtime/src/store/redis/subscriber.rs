@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::backoff::Backoff;
 use super::connector::{Connector, is_full, with_resp2};
 use super::errors;
+use super::hints::REFUSED;
 use super::link_state::LinkState;
 use super::wire::Wire;
 use crate::store::Hint;
@@ -18,9 +19,6 @@ use crate::system;
 /// How often the connection is checked: it may be silent for hours, and also once its other
 /// end is gone.
 const CHECK: Duration = Duration::from_secs(5);
-
-/// The pause after a server has refused the subscription.
-const REFUSED: Duration = Duration::from_secs(60);
 
 /// Keeps the client subscribed once its connections speak RESP2. A failure here fails no
 /// lock: until it is over, waiters ask more often.

@@ -260,6 +260,11 @@ impl Director {
         self.plan.faults.contains(&Fault::HalfOpen)
     }
 
+    /// A server may refuse single commands for a while.
+    pub(super) fn may_refuse(&self) -> bool {
+        self.plan.faults.contains(&Fault::Rights)
+    }
+
     /// The processes of these requests may have ended them on a server that another one has replaced.
     pub(super) fn excuse_orphans(&mut self, revived: BTreeSet<Vec<u8>>) {
         self.orphans.excuse(revived);

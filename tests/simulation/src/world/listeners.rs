@@ -19,6 +19,9 @@ const LOOK: Micros = 200_000;
 /// A client that has failed for long pauses for up to five seconds; so long after a fault it is back.
 const MOST: Micros = 2_500_000;
 
+/// One that was refused the subscription asks again after ten seconds, when it sends something.
+const REFUSED: Micros = 12_500_000;
+
 /// A waiter of a process on a server.
 type Waiter = (SocketAddr, usize, Unheard);
 
@@ -49,6 +52,7 @@ impl Listeners {
                 deaf.extend(unheard(&server.core().borrow()).into_iter().map(|it| (address, it)));
             }
         }
+        let most = if director.may_refuse() { REFUSED } else { MOST };
         let mut before = std::mem::take(&mut self.since);
         let mut found = Vec::new();
         for (address, waiter) in deaf {
@@ -59,7 +63,7 @@ impl Listeners {
             }
             let key = (address, process, waiter);
             let (since, mut is_told) = before.remove(&key).unwrap_or((now, false));
-            if now - since > MOST && !is_told {
+            if now - since > most && !is_told {
                 is_told = true;
                 let Unheard { lock, request } = &key.2;
                 found.push(format!(

@@ -476,4 +476,13 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "{ let _ = is_over; now >= turn.ends }",
     )
     .among(&[]),
+    mistake(
+        "a-refused-subscription-is-not-asked-for-again",
+        20,
+        "store/redis/hints.rs",
+        "system::since(*asked) >= REFUSED",
+        "{ let _ = asked; false }",
+    )
+    .on(Deployment::Single)
+    .among(&[Fault::Rights]),
 ];
