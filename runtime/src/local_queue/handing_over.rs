@@ -12,7 +12,7 @@ use super::handoff::{ClientActivity, Handoff};
 use super::queue::{AdmissionState, LocalQueue, QueuedWaiter};
 use super::queues::{End, LocalQueues};
 use super::spec::{LeaseSpec, QueueName, RequestName, name, weight};
-use super::turns::{EndedTurn, TURN, TurnId, TurnState, cancel};
+use super::turns::{TURN, TurnId, TurnState, cancel};
 use crate::core::key::LockKey;
 use crate::state::lease::{Grant, GrantTimes, LocalLease, Slot};
 use crate::store::{Kind, Request, Usage};
@@ -85,11 +85,14 @@ impl LocalQueues {
         let (waiter, is_short, is_checked_in_time) = {
             let mut queues = self.lock();
             let queue = Self::queue_of(&mut queues, &name)?;
-            if let Some(waiter) = queue.next_in_turn(turn, &spec, request.ttl, now) {
+            let lasts = (request.ttl, &times);
+            if let Some(waiter) = queue.next_in_turn(turn, &spec, lasts, now) {
                 let running = queue.turns.find(turn)?;
                 running.left -= 1;
                 debug_assert!(matches!(running.state, TurnState::InUse), "its lease was released");
                 running.state = TurnState::HandedOver(handoff());
+                running.is_needed(waiter.whole);
+                debug_assert!(running.has_its_tokens(), "a token that the store may give again");
                 queue.last_activity = now;
                 (Some(waiter), running.is_short(now), true)
             } else if !lingers.is_zero() && self.may_linger() {
@@ -116,13 +119,19 @@ impl LocalQueues {
     /// woken long ago.
     pub(super) fn take_up(&self, name: &QueueName, id: TurnId) -> Option<(Grant, ClientActivity)> {
         let now = self.now();
-        let handoff = self.change(name, None, |queue| {
+        let (handoff, is_late) = self.change(name, None, |queue| {
             let turn = queue.turns.find(id)?;
             let is_over = turn.handoff().is_some_and(|handoff| handoff.is_over(now));
             let is_late = is_over || now >= turn.ends;
-            if is_late { queue.turns.end(id).map(Err) } else { turn.take_up().map(Ok) }
-        });
-        handoff?.map_err(EndedTurn::cancel).ok()?.into_grant(now)
+            Some((turn.take_up()?, is_late))
+        })?;
+        if is_late {
+            // In this order: who asks the store next knows of the cancel.
+            handoff.cancel();
+            self.end(name, id);
+            return None;
+        }
+        handoff.into_grant(now)
     }
 
     /// Ends a turn: the next waiter asks the store.

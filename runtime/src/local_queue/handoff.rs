@@ -17,6 +17,8 @@ pub(super) struct Handoff {
     request: Option<Request>,
     fence: Option<Fence>,
     times: GrantTimes,
+    /// Its next holder does not renew it.
+    needs_whole: bool,
     /// Present until it becomes a lease.
     activity: Option<ClientActivity>,
     /// The place in the keeper's timetable that the last lease has left to the next.
@@ -62,6 +64,7 @@ impl Handoff {
             request: Some(request),
             fence: last.map(|fence| Fence::new(fence.get() + 1)),
             times,
+            needs_whole: false,
             activity: Some(ClientActivity::new(client)),
             place: None,
         }
@@ -79,6 +82,10 @@ impl Handoff {
         Some((request, last, self.times))
     }
 
+    pub(super) fn fence(&self) -> Option<Fence> {
+        self.fence
+    }
+
     pub(super) fn request(&self) -> Option<&Request> {
         self.request.as_ref()
     }
@@ -91,9 +98,22 @@ impl Handoff {
         self.request.as_ref().is_some_and(is_same) && !self.is_over(now)
     }
 
-    /// Returns true if too little time is left to hand it over.
+    /// Returns true if too little time is left for its next holder.
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        self.ttl().is_none_or(|ttl| !self.times.may_be_handed_over(ttl, now))
+        let times = &self.times;
+        let is_enough = |ttl| {
+            times.may_be_handed_over(ttl, now) && (!self.needs_whole || times.is_whole(ttl, now))
+        };
+        !self.ttl().is_some_and(is_enough)
+    }
+
+    /// Notes whether its next holder needs the whole TTL, because it does not renew it.
+    pub(super) fn is_needed(&mut self, whole: bool) {
+        self.needs_whole = whole;
+    }
+
+    pub(super) fn times(&self) -> GrantTimes {
+        self.times
     }
 
     /// When its lease is to be renewed while it lingers: after a third of its time, as a keeper

@@ -102,7 +102,9 @@ impl LocalQueue {
         turn.left -= 1;
         debug_assert!(matches!(turn.state, TurnState::InUse), "its lease was released");
         turn.state = TurnState::Idle { since: now, handoff: handoff() };
+        debug_assert!(turn.has_its_tokens(), "a token that the store may give again");
         let is_short = turn.is_short(now);
+        debug_assert!(!self.idle.contains(&id), "idle twice");
         self.idle.push_back(id);
         self.last_activity = now;
         Some(is_short)

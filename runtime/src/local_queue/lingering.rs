@@ -99,16 +99,16 @@ impl LocalQueues {
     ) {
         let handoff = Handoff::of(&self.client, request.clone(), fence, times);
         let now = self.now();
-        let (mut handoff, mut over, mut is_doubted) = (Some(handoff), None, false);
+        let (mut handoff, mut is_doubted) = (Some(handoff), false);
         // What is left of these is dropped once the queue is unlocked.
         let mut subscription = subscription;
         let waiter = self.change(name, None, |queue| {
             let may_linger = self.may_linger();
             let has_waiters = !queue.waiting.is_empty();
             let spec = (request.kind, request.owner.clone());
-            // A release that nobody polled meanwhile has its answer from long ago.
-            let is_whole = now <= times.sent + request.ttl / 10;
-            let suits = queue.first_suits(&spec, request.ttl, is_whole);
+            // The answer may have been there for long: nobody polled the release.
+            let is_over = !times.may_be_handed_over(request.ttl, now);
+            let suits = queue.first_suits(&spec, request.ttl, times.is_whole(request.ttl, now));
             let turn = queue.turns.find(id)?;
             let TurnState::Asking { idle_since } = turn.state else { return None };
             let linger = turn.linger.as_mut()?;
@@ -124,26 +124,27 @@ impl LocalQueues {
             turn.ends = times.deadline;
             linger.confirmed = Some(times.sent);
             linger.refill_at = Some(refill_at(times));
-            let may_stay = turn.left > 0 && !linger.is_recalled() && may_linger;
+            let may_stay = turn.left > 0 && !linger.is_recalled() && may_linger && !is_over;
             if !may_stay || has_waiters && !suits {
-                over = queue.turns.end(id);
                 return None;
             }
             turn.left -= 1;
             queue.last_activity = now;
             let handoff = handoff.take()?;
-            if has_waiters {
+            if let Some(first) = queue.waiting.pop_front() {
                 turn.state = TurnState::HandedOver(handoff);
-                return queue.waiting.pop_front();
+                turn.is_needed(first.whole);
+                return Some(first);
             }
             // A question does not make its linger longer.
             turn.state = TurnState::Idle { since: idle_since.unwrap_or(now), handoff };
             queue.idle.push_back(id);
             None
         });
-        cancel(over);
         if let Some(handoff) = handoff {
+            // In this order: who asks the store next knows of the cancel.
             handoff.cancel();
+            self.end(name, id);
         }
         match waiter {
             Some(waiter) => self.admit(name, waiter, AdmissionState::InTurn(id).into()),

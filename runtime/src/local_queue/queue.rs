@@ -10,6 +10,7 @@ use super::idle_checks::IdleCheck;
 use super::spec::{LeaseSpec, weight};
 use super::turns::{EndedTurn, TurnId, Turns};
 use crate::client::pending::PendingRequest;
+use crate::state::lease::GrantTimes;
 use crate::store::Kind;
 
 /// How many acquisitions may ask the store, however large a semaphore's limit is. Each sends a
@@ -152,17 +153,18 @@ impl LocalQueue {
             .is_some_and(|first| first.spec == *spec && first.ttl == ttl && (whole || !first.whole))
     }
 
-    /// Takes the next waiter of a turn out of the queue, if the turn goes on.
+    /// Takes the next waiter of a turn out of the queue, if the turn goes on and enough is left of
+    /// its lease.
     pub(super) fn next_in_turn(
         &mut self,
         id: TurnId,
         spec: &LeaseSpec,
-        ttl: Duration,
+        (ttl, times): (Duration, &GrantTimes),
         now: Instant,
     ) -> Option<QueuedWaiter> {
-        let turn = self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
-        // Since a short turn began, hardly any of the TTL has passed.
-        let whole = turn.linger.is_none();
-        if self.first_suits(spec, ttl, whole) { self.waiting.pop_front() } else { None }
+        self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
+        let suits = times.may_be_handed_over(ttl, now)
+            && self.first_suits(spec, ttl, times.is_whole(ttl, now));
+        if suits { self.waiting.pop_front() } else { None }
     }
 }

@@ -164,9 +164,13 @@ impl LocalQueues {
     /// Hands a lease that its waiter did not take up to the next one, or cancels it.
     fn pass_on(&self, name: &QueueName, spec: &LeaseSpec, turn: TurnId) {
         let waiter = self.change(name, None, |queue| {
-            let ttl = queue.turns.find(turn)?.handoff()?.ttl()?;
-            let waiter = queue.next_in_turn(turn, spec, ttl, self.now());
-            Some(waiter.ok_or_else(|| queue.turns.end(turn)))
+            let handoff = queue.turns.find(turn)?.handoff()?;
+            let (ttl, times) = (handoff.ttl()?, handoff.times());
+            let Some(waiter) = queue.next_in_turn(turn, spec, (ttl, &times), self.now()) else {
+                return Some(Err(queue.turns.end(turn)));
+            };
+            queue.turns.find(turn)?.is_needed(waiter.whole);
+            Some(Ok(waiter))
         });
         match waiter {
             Some(Ok(waiter)) => self.admit(name, waiter, AdmissionState::InTurn(turn).into()),

@@ -74,10 +74,26 @@ impl Turn {
         }
     }
 
+    /// Returns true if the tokens that are left end with the last one that the store has reserved.
+    pub(super) fn has_its_tokens(&self) -> bool {
+        let (Some(linger), Some(next)) = (&self.linger, self.handoff().and_then(Handoff::fence))
+        else {
+            return true;
+        };
+        next.get() + self.left == linger.last_token
+    }
+
     /// Notes a later deadline of its lease.
     pub(super) fn extend(&mut self, deadline: Instant) {
         if let TurnState::HandedOver(handoff) | TurnState::Idle { handoff, .. } = &mut self.state {
             handoff.extend(deadline);
+        }
+    }
+
+    /// Notes whether the waiter to which its lease was handed over needs the whole TTL.
+    pub(super) fn is_needed(&mut self, whole: bool) {
+        if let TurnState::HandedOver(handoff) = &mut self.state {
+            handoff.is_needed(whole);
         }
     }
 

@@ -155,6 +155,8 @@ impl LocalQueues {
     ) -> Waiter {
         let (admit, admitted) = oneshot::channel();
         let number = self.number();
+        let is_last = queue.waiting.back().is_none_or(|last| last.number < number);
+        debug_assert!(is_last, "a waiter that can't be found by its number");
         queue.waiting.push_back(QueuedWaiter { number, spec: spec.clone(), ttl, whole, admit });
         Waiter { queues: self.clone(), name, number, spec, admitted }
     }

@@ -312,3 +312,20 @@ async fn a_waiter_that_was_woken_long_ago_asks_the_store() {
     assert!(second.remaining() > SECOND * 9 / 10, "{:?}", second.remaining());
     assert!(second.fence().unwrap().get() >= token + TOKENS);
 }
+
+/// Nobody renews these leases, and a part of the first one's TTL had passed when it was granted.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_not_renewed_goes_to_nobody_in_parts() {
+    for (waits, is_handed_over) in [(TTL / 20, true), (TTL * 2 / 5, false)] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        faults.on(Step::Acquire).next(Fault::Delay(waits));
+        let first = waiter(mutex(&locks).auto_renew(false)).await;
+        let second = waiter(mutex(&locks).auto_renew(false)).await;
+        let first = first.await.unwrap().unwrap();
+        faults.store().log();
+        first.release().await.unwrap();
+        let second = second.await.unwrap().unwrap();
+        assert_eq!(faults.store().log().is_empty(), is_handed_over);
+        assert!(second.remaining() > TTL * 8 / 10, "{:?}", second.remaining());
+    }
+}

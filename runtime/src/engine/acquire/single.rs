@@ -129,6 +129,7 @@ async fn acquire_since(
             {
                 return Ok(lease);
             }
+            schedule.earlier = client.keeper.releases.earlier();
         }
         Acquisition {
             shared,

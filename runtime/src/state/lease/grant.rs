@@ -70,4 +70,10 @@ impl GrantTimes {
         let least = if self.is_offer { MIN_LEFT_TO_HAND_OVER } else { ttl / 2 };
         now + least <= self.deadline
     }
+
+    /// Returns true if hardly any of its time has passed, so that it may go to a task that does not
+    /// renew it. The renewal that confirms an offer sets the whole TTL.
+    pub(crate) fn is_whole(&self, ttl: Duration, now: Instant) -> bool {
+        self.is_offer || now + validity(ttl) <= self.deadline + ttl / 10
+    }
 }
