@@ -239,7 +239,8 @@ impl Drop for Route {
     fn drop(&mut self) {
         // In a process that was forked off, the routes may stay locked.
         if !self.hints.keeper.is_forked() {
-            self.hints.routes().mailboxes.remove(&self.mailbox.request.id);
+            let mailbox = self.hints.routes().mailboxes.remove(&self.mailbox.request.id);
+            debug_assert!(mailbox.is_some(), "a route ends twice");
         }
     }
 }

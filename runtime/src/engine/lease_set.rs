@@ -49,6 +49,9 @@ impl LeaseSet {
     }
 
     pub(crate) fn push(&mut self, lease: Lease) {
+        let is_sorted =
+            self.leases.last().is_none_or(|last| last.key().name() < lease.key().name());
+        debug_assert!(is_sorted, "sets that overlap could wait for each other for ever");
         self.leases.push(lease);
     }
 

@@ -92,6 +92,8 @@ pub(super) struct PendingRelease {
 impl Drop for PendingRelease {
     fn drop(&mut self) {
         let mut unanswered = self.all.unanswered();
+        let is_there = |numbers: &Vec<u64>| numbers.contains(&self.number);
+        debug_assert!(unanswered.get(&self.key).is_some_and(is_there), "a release ends twice");
         if let Some(numbers) = unanswered.get_mut(&self.key) {
             numbers.retain(|number| *number != self.number);
             if numbers.is_empty() {

@@ -208,7 +208,8 @@ pub(super) struct JobGuard {
 
 impl Drop for JobGuard {
     fn drop(&mut self) {
-        self.shared.agenda().unfinished.remove(&self.id);
+        let was_unfinished = self.shared.agenda().unfinished.remove(&self.id);
+        debug_assert!(was_unfinished, "a job finishes twice");
         self.shared.finished.notify_all();
     }
 }

@@ -25,7 +25,8 @@ impl Timetable {
         if let Some(before) = slot_of(local).replace(slot) {
             self.leases.remove(&before);
         }
-        self.leases.insert(slot, local.clone());
+        let other = self.leases.insert(slot, local.clone());
+        debug_assert!(other.is_none(), "two leases at {slot:?}");
         // The keeper finds a later entry when it looks. Waking another thread for each lease of
         // a caller that holds one at a time would cost more than the rest of this.
         let is_sooner = self.wakes_at.is_none_or(|wakes_at| slot.0 < wakes_at);
@@ -44,6 +45,7 @@ impl Timetable {
         local: &Arc<LocalLease>,
     ) -> Option<Arc<LocalLease>> {
         let ended = self.leases.get_mut(&place)?;
+        debug_assert!(ended.has_ended(), "the place of a lease that is held");
         *slot_of(local) = Some(place);
         Some(std::mem::replace(ended, local.clone()))
     }

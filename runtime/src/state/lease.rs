@@ -276,6 +276,7 @@ impl LocalLease {
 
     pub(crate) fn lose(&self, reason: LossReason) {
         if self.phase.lose(reason) {
+            debug_assert!(!self.phase.is_held() && self.phase.lost() == Some(reason));
             self.changed.notify_waiters();
             // A shutdown waits until its holder has released it.
             if reason != LossReason::ShutDown {

@@ -58,6 +58,7 @@ impl Drop for WaiterSlot {
             return;
         }
         let mut all = self.waiters.all();
+        debug_assert!(all.contains_key(&self.key), "a slot is given back twice");
         let Some(waiting) = all.get_mut(&self.key) else { return };
         *waiting -= 1;
         if *waiting == 0 {

@@ -31,6 +31,7 @@ impl Table {
 
     /// Runs a command.
     pub(super) fn run(&mut self, command: &Command<'_>, now: Time) -> Answer {
+        debug_assert!(self.hints.is_empty(), "hints that nobody has delivered");
         match command {
             Command::Request(request, command) => self.with(&request.key, now, |lock, context| {
                 rules::run(lock, request, *command, context)

@@ -177,6 +177,9 @@ impl Round {
     }
 
     fn take(&mut self, index: usize, answer: Answer) {
+        let is_first =
+            !matches!(answer, Answer::Vote(_)) || matches!(self.votes[index], Vote::Open);
+        debug_assert!(is_first, "a member votes twice");
         self.votes[index] = match answer {
             // The vote does not count any more.
             Answer::Repair(_) if !matches!(self.votes[index], Vote::Granted(_)) => return,

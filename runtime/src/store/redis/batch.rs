@@ -139,6 +139,7 @@ pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> 
         let deadline = now + only.limit;
         return vec![ScriptCall::new(commands, deadline)];
     }
+    let count = commands.len();
     let mut calls: Vec<ScriptCall> = Vec::with_capacity(1);
     // By index of the command: its lock, and its call.
     let mut before: Vec<(u64, usize)> = Vec::with_capacity(commands.len());
@@ -152,6 +153,7 @@ pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> 
                 && queued.command.can_share_call(&other.command)
         };
         let at = calls[first..].iter().rposition(has_room).map_or(calls.len(), |at| first + at);
+        debug_assert!(at >= first, "a command overtakes another of its lock");
         before.push((lock, at));
         if let Some(call) = calls.get_mut(at) {
             call.commands.push(queued);
@@ -160,5 +162,6 @@ pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> 
             calls.push(ScriptCall::new(vec![queued], deadline));
         }
     }
+    debug_assert_eq!(calls.iter().map(ScriptCall::count).sum::<usize>(), count);
     calls
 }

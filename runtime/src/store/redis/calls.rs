@@ -149,6 +149,7 @@ impl Calls {
                 next += 1;
             }
         }
+        debug_assert!(self.are_in_time(), "a call that nobody gives up");
         if answered > 0 {
             self.last_answered = answered;
         }
@@ -180,6 +181,13 @@ impl Calls {
         }
         self.by_link.retain(|(_, calls)| !calls.is_empty());
         self.look_at = look_at;
+        debug_assert!(self.are_in_time(), "a call that nobody gives up");
+    }
+
+    /// Returns true if the timer is there in time for each call.
+    fn are_in_time(&self) -> bool {
+        let mut calls = self.by_link.iter().flat_map(|(_, calls)| calls);
+        calls.all(|sent| self.look_at.is_some_and(|at| at <= sent.call.deadline))
     }
 }
 

@@ -155,6 +155,7 @@ async fn run(
 ) -> Result<Value, StoreError> {
     let first_key = command.keys().next().unwrap_or_default();
     let (start, slot) = (system::now(), slots::of(first_key));
+    debug_assert!(command.keys().all(|key| slots::of(key) == slot), "keys in several slots");
     let (mut next, mut attempts) = (Next::Master, 0_u32);
     loop {
         // One or two redirections lead to the right node; else the migration takes a moment.

@@ -109,6 +109,8 @@ pub(super) fn lock_hash(key: &LockKey) -> u64 {
 /// Packs commands of the same script into one call. With the body, also a server that has
 /// forgotten the script runs it; without, it is called by its hash.
 pub(super) fn pack(commands: &[&Encoded], form: Form, with_body: bool) -> Cmd {
+    let is_alike = |pair: &[&Encoded]| pair[0].can_share_call(pair[1]);
+    debug_assert!(commands.windows(2).all(is_alike), "commands of two scripts in a call");
     let sum = |size: fn(&Args) -> usize| commands.iter().map(|it| size(&it.args)).sum::<usize>();
     let mut cmd = Cmd::with_capacity(3 + sum(Args::len), 64 + sum(Args::size));
     if let Some(first) = commands.first() {
