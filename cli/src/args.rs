@@ -8,7 +8,6 @@ use clap::{Args, Parser, Subcommand};
 
 #[cfg(test)]
 #[allow(dead_code, reason = "the library reads the rest")]
-#[path = "../../runtime/src/core/option_rules.rs"]
 mod option_rules;
 
 /// Looks at locks, frees them, and runs commands under them.

@@ -4,8 +4,8 @@
 //! is the store's message. A *route* leads it into a request's *mailbox*. A hint for a request
 //! that is gone is dropped. A hint that is lost costs the time until the waiter asks again.
 //!
-//! If a blocked runtime leaves an offer unread, a *sweeper* asks the store to keep it. A client
-//! has one sweeper, and only while unread offers exist.
+//! If a blocked runtime leaves an offer unread, a *sweeper* asks the store, once, to keep it. A
+//! client has one sweeper, and only while there are offers that it has not asked for.
 
 mod recall;
 
@@ -62,8 +62,9 @@ struct Unread {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     pub(crate) token: u64,
+    /// The end of the heartbeat that it answers.
     pub(crate) until: Stamp,
-    /// By how much sooner than that it ends.
+    /// By how much sooner than that the offer ends.
     pub(crate) early: Duration,
 }
 
@@ -153,7 +154,7 @@ impl HintRouter {
     }
 }
 
-/// Keeps unread offers until none is left.
+/// Asks the store to keep unread offers, until it has asked for each.
 async fn sweep(mut sweeper: SweeperGuard) {
     while !sweeper.is_over {
         sleep(SWEEP_INTERVAL).await;

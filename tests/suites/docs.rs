@@ -109,7 +109,8 @@ pub(crate) fn events<'a>(text: &'a str, levels: &[&str]) -> Vec<(&'a str, &'a st
 fn each_log_line_is_explained() {
     let page = read("docs/guide/operating.md");
     let mut seen = 0;
-    for file in ["runtime/src", "console/src"].map(|folder| files(folder, ".rs")).concat() {
+    let folders = ["runtime/src", "console/src", "cli/src"];
+    for file in folders.map(|folder| files(folder, ".rs")).concat() {
         for (_, message) in events(&read(&file), &["warn", "error", "info"]) {
             let fixed = message.split('{').next().unwrap_or_default().trim_end();
             assert!(
@@ -125,7 +126,8 @@ fn each_log_line_is_explained() {
 #[test]
 fn cited_decisions_exist() {
     let decisions = read("docs/decisions.md");
-    for file in files("runtime", ".rs").into_iter().chain(files("tests/suites", ".rs")) {
+    let folders = ["runtime", "console", "cli", "macros", "tests/suites"];
+    for file in folders.map(|folder| files(folder, ".rs")).concat() {
         for cited in read(&file).split("decision ").skip(1) {
             let number: String = cited.chars().take_while(char::is_ascii_digit).collect();
             let is_there = decisions.contains(&format!("**{number}. "));

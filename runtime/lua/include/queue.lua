@@ -2,15 +2,16 @@
 ---
 --- The queue is a sorted set of request ids by position: the server's time in
 --- microseconds when the request first asked. A hash beside it has each waiter's last ask; see
---- include/waiter. A waiter that has not asked again in time is dead, and is passed over. If it
---- is alive after all, it returns to its position when it asks. Goes after include/waiter.
+--- include/waiter. A waiter that has not asked again in time is dead, and is removed. If it is
+--- alive after all, it returns to its position when it asks. Goes after include/waiter.
 
 local QUEUE_MS, LIVE_MOST_MS = 60000, 15000
 
 -- How far a position may be ahead of the clock before the clock counts as set back.
 local AHEAD_US = 100000
 
--- The record's flag says so. When the record has expired, the queue may still be there.
+-- The record's flag is 0 if nobody waits. Without a record there is no flag, but the queue may
+-- still be there.
 local function nobody_waits(flag, queue)
   if flag then return flag == '0' end
   return redis.call('EXISTS', queue) == 0
@@ -21,8 +22,10 @@ local function flag_for(queue)
   return redis.call('ZCARD', queue) > 0 and '1' or '0'
 end
 
--- The position of a request that comes, or comes back. After the clock was set back, those that
--- wait have positions ahead of it: nobody passes them. Nobody comes back further ahead than they.
+-- The position of a request that comes, or comes back; greater ones are further back. `told` is
+-- its position before, or less than 0: its age. If the last position is far ahead of the clock, the
+-- clock was set back, and a new request goes to the end, so that it passes nobody. One that comes
+-- back never goes behind the end.
 local function place(queue, told, now_us)
   local last = tonumber(redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]) or 0
   local latest = math.max(now_us, last + 1)
@@ -55,8 +58,8 @@ local function leave(queue, waiters, id)
 end
 
 -- The first live waiter, its last ask, and how long it is taken to be alive. Removes the
--- dead ones before it, at most 64: if it finds nobody and the queue is not empty, there are
--- more. After the clock went back, a heartbeat far ahead proves nothing.
+-- dead ones before it, at most 64: if it finds nobody and the queue is not empty, more dead ones
+-- may follow. After the clock went back, a heartbeat far ahead proves nothing.
 local function first_waiter(queue, waiters, now_ms)
   for _ = 1, 64 do
     local id = redis.call('ZRANGE', queue, 0, 0)[1]

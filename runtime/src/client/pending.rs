@@ -21,7 +21,8 @@ use crate::store::{
 };
 use crate::system;
 
-/// How much longer than its wait a waiter must be known, if its wait ends before `LIVE` does.
+/// A waiter whose wait ends before `LIVE` stays in the store's queue for this much longer than its
+/// wait.
 const LIVE_BEYOND: Duration = Duration::from_millis(500);
 
 /// An offer with less time left is not used: it may end before it is confirmed.
@@ -32,7 +33,7 @@ pub(crate) struct PendingRequest {
     in_flight: InFlight<Attempt>,
     request: Request,
     is_waiting: bool,
-    /// Where its hints arrive. A request that does not wait has none.
+    /// Where its hints arrive. `None` if it does not wait, or if the store has no queue.
     route: Option<Route>,
     /// When it first asked.
     first_asked: Option<Instant>,
@@ -41,12 +42,13 @@ pub(crate) struct PendingRequest {
     ttl: Duration,
     position: Option<u64>,
     heartbeat: Option<Heartbeat>,
-    /// When an offer ends if it was confirmed by the first unanswered ask since.
+    /// The earliest end that an ask since the heartbeat may have given an offer: each may have
+    /// confirmed it, for the TTL that it carried.
     confirmed_until: Option<Instant>,
     subscription: SubscriptionState,
 }
 
-/// The last ask that was answered *queued*. Offers refer to it, and end with it.
+/// The last ask that was answered *queued*. Offers name it, and end with it at the latest.
 #[derive(Clone, Copy)]
 struct Heartbeat {
     sent: Instant,
@@ -126,21 +128,22 @@ impl PendingRequest {
         self.in_flight.is_begun()
     }
 
-    /// Asks once. If there is time left to wait, the request joins the store's queue. A grant
-    /// belongs to the caller.
+    /// Asks once. If there is time left to wait, the request joins the store's queue. The caller
+    /// makes a lease of a grant, or cancels it.
     pub(crate) async fn ask(&mut self, left: Duration) -> Result<Grant, NotGranted> {
-        // A reader may try to write, but may not wait for it: a try could be granted. So a
-        // request that waits to write never asks as a try.
+        // An owner that reads may try to write, but may not wait for that. So a request that waits
+        // always says so, or it could be granted as a try.
         let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
-        let is_waiting = self.is_waiting && (may_upgrade || !left.is_zero());
+        let waits_now = self.is_waiting && (may_upgrade || !left.is_zero());
+        // A lock that is free costs no subscription.
         if self.subscription.is_later() && self.position.is_none() && !may_upgrade {
             let answer = self.ask_once(None).await;
-            if !is_waiting || !answer.as_ref().is_err_and(NotGranted::may_be_queued) {
+            if !waits_now || !answer.as_ref().is_err_and(NotGranted::may_be_queued) {
                 return answer;
             }
         }
         self.subscription.settle(SUBSCRIBING.min(left)).await;
-        self.ask_once(is_waiting.then(|| LIVE.min(left.saturating_add(LIVE_BEYOND)))).await
+        self.ask_once(waits_now.then(|| LIVE.min(left.saturating_add(LIVE_BEYOND)))).await
     }
 
     async fn ask_once(&mut self, live: Option<Duration>) -> Result<Grant, NotGranted> {
@@ -191,6 +194,7 @@ impl PendingRequest {
                 }
                 Ok(Attempt::Granted { .. } | Attempt::GrantedTick { .. }) => {
                     self.in_flight.arm();
+                    // It has the TTL of the acquisition before: it is asked for again with ours.
                     if !is_own {
                         self.note_possible_confirmation();
                         continue;
@@ -205,7 +209,7 @@ impl PendingRequest {
                 }
                 // This store has cancelled the request itself.
                 _ if !self.client().store.has_queue() => self.start_anew(),
-                // Refused. An earlier copy may still arrive.
+                // It is not in the queue. An earlier copy of the ask may still arrive.
                 _ => {}
             }
             return answer;
@@ -262,16 +266,18 @@ impl PendingRequest {
                 () = self.in_flight.client.keeper.shutdown.begun() => return None,
             };
             match (message, self.heartbeat) {
-                // It says by which ask of this waiter the store knew that it lives. A time is not
-                // enough to compare them: the server's clock may have been set back since.
+                // `until` names the ask that the offer answers. Only an offer for our last ask that
+                // was answered *queued* is taken up. Which time is later proves nothing: the
+                // server's clock may have been set back.
                 (Message::Offered(offer), Some(heartbeat)) if offer.until == heartbeat.until => {
                     return self.take_offer(offer);
                 }
-                // By a later one, which got no answer; or from before the clock was set back.
+                // It answers a later ask, which got no answer, or one from before the clock was set
+                // back: the next ask tells.
                 (Message::Offered(offer), Some(heartbeat)) if offer.until > heartbeat.until => {
                     return None;
                 }
-                // This offer had ended when the request was queued again.
+                // It answers an earlier ask, and ended before the store queued us again.
                 (Message::Offered(_), Some(_)) => {}
                 (Message::Offered(_), None) | (Message::Free, _) => return None,
                 (Message::Missed, _) if is_faulty => {}
@@ -291,10 +297,10 @@ impl PendingRequest {
 
     /// Takes an offer, as a grant that ends with the offer. `None` if it ends too soon.
     ///
-    /// The offer's end counts from the ask that it answers, however late its hint arrived. The
-    /// first renewal confirms it and sets the TTL, and may run long before its answer arrives.
-    /// So the grant ends at the latest one TTL from now, or from an earlier ask that may have
-    /// confirmed it.
+    /// The grant ends at the earliest of: the offer's end, which counts from the ask that it answers;
+    /// `OFFER` from now, or the TTL if that is shorter; and the end of an earlier ask's TTL, if that
+    /// ask may have confirmed the offer. The first renewal confirms it: the TTL begins when the
+    /// server runs that, not when its answer arrives.
     fn take_offer(&mut self, offer: Offer) -> Option<Grant> {
         // Of work that is to succeed once, only the answer to an ask names the tick.
         let is_once = matches!(self.request.kind, Kind::Once(_));

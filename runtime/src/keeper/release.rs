@@ -19,8 +19,9 @@ use crate::store::{Answer, Ask, Ended, LIVE_MOST, Request, Store, StoreError, St
 /// connection is kept.
 const LATE_ARRIVAL: Duration = Duration::from_millis(500);
 
-/// Releases a lease, and retries until its TTL has ended it anyway. If it was held to its end,
-/// the rest of `hold_at_least` stays. `pending` is there unless its `max_hold` has ended it.
+/// Releases a lease, and retries for as long as the store may still have it. If it was held until
+/// now, its lock stays kept for the rest of `hold_at_least`. `pending` is `None` if `max_hold` has
+/// ended the lease.
 pub(super) fn release(
     store: Arc<dyn Store>,
     limit: JobLimit,
@@ -46,7 +47,7 @@ pub(super) fn release(
     })
 }
 
-/// Completes a lease whose work has succeeded, and retries until its TTL has ended it anyway.
+/// Completes a lease whose work has succeeded, and retries for as long as the store may still have it.
 pub(super) fn complete(
     store: Arc<dyn Store>,
     limit: JobLimit,
@@ -57,6 +58,7 @@ pub(super) fn complete(
     Box::pin(async move {
         let complete = || {
             let command = store.complete(&local.request, local.success());
+            // A store that can't record a success only releases.
             command.unwrap_or_else(|| store.release(&local.request, Duration::ZERO))
         };
         if let Some(answer) =
@@ -77,7 +79,7 @@ pub(super) fn complete(
 }
 
 /// Cancels the request of an ended lease, if an ask of it got no answer: that ask may arrive
-/// late and grant the lock to nobody. No other lease has this request by now.
+/// late and grant the lock to nobody. The request was not handed over, so no later lease has it.
 pub(super) fn cancel_late_grant(
     store: Arc<dyn Store>,
     limit: JobLimit,
@@ -86,7 +88,7 @@ pub(super) fn cancel_late_grant(
 ) -> Job {
     Box::pin(async move {
         let _activity = activity;
-        // A job in memory may start where there are no timers.
+        // In memory, a job runs on a caller's runtime, which may have no timers.
         if let Some(since) = local.unanswered_since().filter(|_| runtime_with_timers().is_some()) {
             sleep(late(&store, since)).await;
             cancel_all(&store, &limit, std::slice::from_ref(&local.request)).await;
@@ -94,18 +96,18 @@ pub(super) fn cancel_late_grant(
     })
 }
 
-/// How long to wait until an unanswered ask can no longer arrive. A network resends lost bytes
-/// after twice the time, and then twice that.
+/// How long to wait until an unanswered ask can no longer arrive: as long again as has passed since
+/// it was sent. TCP doubles its pause before each retransmission.
 pub(crate) fn late(store: &Arc<dyn Store>, sent: Instant) -> Duration {
     store.now().saturating_duration_since(sent).clamp(LATE_ARRIVAL, LIVE_MOST)
 }
 
-/// The outcome of an acquisition whose ask may still arrive late.
+/// What is not known of an acquisition that is given up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnknownOutcome {
-    /// An ask got no answer. If false, one may only be in flight.
+    /// An ask failed without an answer. If false, at most the command in flight is open.
     is_unanswered: bool,
-    /// When the first such ask was sent.
+    /// When the first such ask was sent, or else the last ask.
     since: Instant,
 }
 
@@ -126,12 +128,12 @@ pub(super) struct Cancelled {
     pub(super) pending: Vec<PendingRelease>,
 }
 
-/// Cancels acquisitions: after the answer to the command in flight, and with retries until
-/// their TTLs have ended them anyway.
+/// Cancels acquisitions: after the answer to the command in flight, and with retries for as long as
+/// the store may still have them.
 ///
 /// If an ask got no answer, `later` runs a second cancel when that ask can no longer arrive
-/// late. Most servers let the client kill a connection that was given up, and then nothing
-/// arrives late. Not all do.
+/// late. When a client connects again, it kills its abandoned connection on the server, and then
+/// nothing arrives late; but some servers refuse that.
 pub(super) fn cancel(
     store: Arc<dyn Store>,
     limit: JobLimit,
@@ -164,7 +166,7 @@ pub(super) fn cancel(
 
 /// The answer to a command, unless it takes too long.
 async fn answered(command: StoreFuture<Answer>) -> Option<Result<Answer, StoreError>> {
-    // A job in memory may start where there are no timers.
+    // In memory, a job runs on a caller's runtime, which may have no timers.
     if runtime_with_timers().is_none() {
         return Some(command.await);
     }
@@ -178,8 +180,8 @@ async fn cancel_all(store: &Arc<dyn Store>, limit: &JobLimit, requests: &[Reques
     join_all(requests.iter().map(cancel)).await;
 }
 
-/// Sends a command until it is answered, or time has ended its request anyway. Gives the
-/// answer, if there was one. A refusal is no reason to give up: an operator may be changing
+/// Sends a command until it is answered, or for as long as its request may last after the first
+/// failure. Returns the answer, if there was one. A refusal is no reason to give up: an operator may be changing
 /// permissions or passwords.
 async fn retry_until_over<T, F: Future<Output = Result<T, StoreError>>>(
     store: &Arc<dyn Store>,
@@ -201,7 +203,7 @@ async fn retry_until_over<T, F: Future<Output = Result<T, StoreError>>>(
             Ok(answer) => return Some(answer),
             Err(error) => error,
         };
-        // A job in memory may start where there are no timers.
+        // In memory, a job runs on a caller's runtime, which may have no timers.
         let is_hopeless = error.is_shut_down || runtime_with_timers().is_none();
         let now = store.now();
         let lock = request.key.log_label();

@@ -1,11 +1,12 @@
 //! Lingering: a released lease stays with this process, idle, and the next acquisition here takes
 //! it up without the store.
 //!
-//! A lingering lease is a turn without an end. It begins when the store has noted that the client
-//! may keep the lock, and ends when the store *recalls* it, because another client wants the lock;
-//! when the lease was idle for too long; or when it can't be handed on. A recalled lease that is
-//! in use may be handed on as in any other turn. A message only makes the client ask the store
-//! if that is so: everybody who may publish can forge it. See [`recalling`].
+//! A lingering lease is a turn that the store prolongs. It begins when the store has noted that the
+//! client may keep the lock. It ends when the store *recalls* it, because another client wants the
+//! lock; when its lease was idle for too long, or can't be handed on; when a task here has waited
+//! for a turn, or needs another lease; or at the shutdown. A recalled lease that is in use may be
+//! handed on as in any other turn. A message only makes the client ask the store whether it was
+//! recalled: everybody who may publish can forge one. See [`recalling`].
 //!
 //! A lock that was recalled does not linger for a pause, which doubles with each recall that
 //! follows soon. Otherwise two processes that alternate would recall each other's leases for ever.
@@ -32,8 +33,8 @@ use crate::state::lease::{GrantTimes, LocalLease};
 use crate::store::{Request, Subscription, TOKENS, Usage};
 
 impl LocalQueues {
-    /// Begins a lingering turn for a lease that has just ended, if it may linger here. The
-    /// caller then asks the store.
+    /// Begins a lingering turn for a lease that has just ended, if it may linger here, and asks the
+    /// store. The caller waits for the answer.
     pub(crate) fn begin_lingering(
         self: &Arc<Self>,
         local: &LocalLease,
@@ -52,7 +53,6 @@ impl LocalQueues {
             let mut queues = self.lock();
             let is_paused = queues.recalls.is_paused(&name, now);
             let queue = self.queue(&mut queues, &name, now);
-            // The store must be asked after the turn has begun, or a recall could be missed.
             let may = !is_paused && queue.waiting.is_empty();
             if !may {
                 if queue.is_idle() {
@@ -72,6 +72,7 @@ impl LocalQueues {
             );
             id
         };
+        // After the turn has begun, or a recall could be missed.
         let asking = Asking::new(
             (self, name.clone(), id),
             request,
@@ -94,12 +95,12 @@ impl LocalQueues {
         request: &Request,
         fence: Option<Fence>,
         times: GrantTimes,
-        last_token: u64,
+        block_start: u64,
         subscription: Option<Subscription>,
     ) {
         let handoff = Handoff::of(&self.client, request.clone(), fence, times);
         let now = self.now();
-        let (mut handoff, mut is_doubted) = (Some(handoff), false);
+        let (mut handoff, mut heard_message) = (Some(handoff), false);
         // What is left of these is dropped once the queue is unlocked.
         let mut subscription = subscription;
         let waiter = self.change(name, None, |queue| {
@@ -112,15 +113,15 @@ impl LocalQueues {
             let turn = queue.turns.find(id)?;
             let TurnState::Asking { idle_since } = turn.state else { return None };
             let linger = turn.linger.as_mut()?;
-            // An unfenced lease can be handed on for ever.
+            // An unfenced lease has no tokens to run out of.
             turn.left = fence.map_or(u64::MAX, |fence| {
-                linger.last_token = last_token + TOKENS - 1;
+                linger.last_token = block_start + TOKENS - 1;
                 linger.last_token.saturating_sub(fence.get())
             });
             linger.refill_below = turn.left / 2;
-            is_doubted = linger.wanted.take_message();
+            heard_message = linger.wanted.take_message();
             linger.subscription = subscription.take();
-            // As long as the store's note lasts, it tells this client when others want the lock.
+            // The store tells this client of others only until its note expires.
             turn.ends = times.deadline;
             linger.confirmed = Some(times.sent);
             linger.refill_at = Some(refill_at(times));
@@ -136,7 +137,7 @@ impl LocalQueues {
                 turn.is_needed(first.whole);
                 return Some(first);
             }
-            // A question does not make its linger longer.
+            // A question to the store does not start its idle time anew.
             turn.state = TurnState::Idle { since: idle_since.unwrap_or(now), handoff };
             queue.idle.push_back(id);
             None
@@ -150,7 +151,7 @@ impl LocalQueues {
             Some(waiter) => self.admit(name, waiter, AdmissionState::InTurn(id).into()),
             None => self.check_later(name, now),
         }
-        if is_doubted {
+        if heard_message {
             self.ask_if_recalled(name, |turn| turn == id);
         }
     }
@@ -161,22 +162,22 @@ impl LocalQueues {
         &self,
         name: &QueueName,
         id: TurnId,
-        last_token: u64,
+        block_start: u64,
         times: GrantTimes,
     ) -> Option<Request> {
         let mut queues = self.lock();
         let queue = queues.by_name.get_mut(name)?;
         let turn = queue.turns.find(id)?;
         let linger = turn.linger.as_mut()?;
-        let is_doubted = linger.wanted.take_message();
-        linger.is_refilling = is_doubted;
-        let again = is_doubted.then(|| linger.request.clone());
+        let heard_message = linger.wanted.take_message();
+        linger.is_refilling = heard_message;
+        let again = heard_message.then(|| linger.request.clone());
         linger.confirmed = linger.confirmed.max(Some(times.sent));
         linger.refill_at = Some(refill_at(times));
         if !linger.is_recalled() {
             turn.ends = turn.ends.max(times.deadline);
         }
-        let last_token = last_token + TOKENS - 1;
+        let last_token = block_start + TOKENS - 1;
         // An unfenced lease has no tokens to add.
         if turn.left <= u64::MAX / 2 && linger.last_token > 0 {
             turn.left += last_token.saturating_sub(linger.last_token);
@@ -187,17 +188,18 @@ impl LocalQueues {
         again
     }
 
-    /// Notes that a task waits behind a lease that lingers here. If it waits for longer than a turn,
-    /// it asks the store, and so has its place before whoever comes later elsewhere.
+    /// Notes that a task waits behind a lease that lingers here. After a turn the first waiter asks
+    /// the store, so that this client has its place before whoever comes later elsewhere. Without
+    /// timers it asks at once.
     pub(super) fn be_patient(self: &Arc<Self>, name: &QueueName, number: u64) {
         if !self.time(name, End::Patience(number), self.now() + TURN) {
             let _ = self.lose_patience(name, number);
         }
     }
 
-    /// Ends the lingering turns of a queue if this waiter still waits: their leases are in use, and
-    /// are released to the store. True if it may have the lease of another one next, and is to be
-    /// patient again.
+    /// Ends the lingering turns whose lease is in use, if this waiter still waits: their holders
+    /// release to the store. Returns true if other turns linger here, whose lease the waiter may get:
+    /// its time begins anew.
     pub(super) fn lose_patience(&self, name: &QueueName, number: u64) -> bool {
         let mut others_linger = false;
         let ended: Option<Vec<EndedTurn>> = self.change(name, None, |queue| {
@@ -210,6 +212,7 @@ impl LocalQueues {
             others_linger = !queue.turns.lingering().is_empty();
             Some(ended)
         });
+        // Their leases are in use, so this sends nothing.
         cancel(ended.into_iter().flatten());
         others_linger
     }
@@ -219,7 +222,7 @@ impl LocalQueues {
         self.hands_over && !self.has_stopped.load(Ordering::SeqCst)
     }
 
-    /// Makes a lingering turn an ordinary one, which ends in time.
+    /// Ends the lingering of a turn as a recall does: within the time of a turn.
     pub(crate) fn stop_lingering(self: &Arc<Self>, request: &Request, id: TurnId) {
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let ends = self.now() + TURN;
@@ -232,14 +235,14 @@ impl LocalQueues {
         }
     }
 
-    /// Ends all lingering turns whose lease is idle, of all locks, and lets no lease linger from
-    /// now on.
+    /// Ends all idle leases, lets those in use be handed on for one more turn, and lets no lease
+    /// linger from now on.
     pub(crate) fn stop_all_lingering(self: &Arc<Self>) {
         self.has_stopped.store(true, Ordering::SeqCst);
         self.end_lingering();
     }
 
-    /// Ends all lingering turns whose lease is idle, of all locks.
+    /// Ends all idle leases, and lets those in use be handed on for one more turn.
     pub(super) fn end_lingering(self: &Arc<Self>) {
         let names: Vec<QueueName> = self.lock().by_name.keys().cloned().collect();
         for name in names {

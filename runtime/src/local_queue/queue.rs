@@ -22,7 +22,7 @@ pub(super) struct LocalQueue {
     /// How many acquisitions ask the store, and their weight.
     askers: u32,
     asking_weight: u64,
-    /// When one of them last asked, or was handed the lease.
+    /// When one of them last asked, or a lease was handed over or became idle.
     pub(super) last_activity: Instant,
     /// Askers of earlier generations were silent for too long and do not count.
     pub(super) generation: u64,
@@ -37,11 +37,12 @@ pub(super) struct LocalQueue {
 
 /// A waiter as the queue keeps it. Its task holds a `Waiter`.
 pub(super) struct QueuedWaiter {
-    /// Unique in the client: a task may look for its number in a queue that was created anew.
+    /// Unique in the client, since a task may look for its number in a queue that was made anew.
+    /// Later waiters have greater ones.
     pub(super) number: u64,
     pub(super) spec: LeaseSpec,
     pub(super) ttl: Duration,
-    /// It needs a lease that lasts for its whole TTL.
+    /// Nobody renews its lease, so it needs the whole TTL.
     pub(super) whole: bool,
     pub(super) admit: oneshot::Sender<Admitted>,
 }
@@ -89,13 +90,13 @@ impl LocalQueue {
         self.askers == 0 && self.turns.is_empty()
     }
 
-    /// Returns true if another acquisition may ask. A single one always may: the store refuses
-    /// it if it must.
+    /// Returns true if another acquisition may ask. If none asks and no turn runs, one always may,
+    /// even if its weight is greater than the limit: the store refuses it.
     pub(super) fn has_room(&self, kind: Kind) -> bool {
         let capacity = match kind {
             Kind::Mutex | Kind::Once(_) | Kind::Write => 1,
             Kind::Semaphore { limit, .. } => limit.into(),
-            // An owner's acquisitions are all let in together.
+            // Readers share a lock, and so do the holds of an owner, who has a queue of its own.
             Kind::Read | Kind::Reentrant => MAX_ASKERS.into(),
         };
         let taken = self.asking_weight + self.turns.weight();
@@ -145,8 +146,8 @@ impl LocalQueue {
         self.turns.end_all()
     }
 
-    /// Returns true if the first waiter asks for exactly this lease and TTL, which is still
-    /// `whole` or not.
+    /// Returns true if the first waiter asks for exactly this lease and TTL; and if it needs the whole
+    /// TTL, only if the lease has it.
     pub(super) fn first_suits(&self, spec: &LeaseSpec, ttl: Duration, whole: bool) -> bool {
         self.waiting
             .front()

@@ -21,6 +21,7 @@
 //! | `serve` | `include/serve` |
 //! | `multi_holder` | `semaphore/*`, `reentrant/*`, `rw/*` and `multi_holder/*`, with `include/ask`, `include/give_back` and `include/take_permit` |
 //! | `quorum_member` | `rw/vote`, `mutex/repair`, `rw/repair` |
+//! | `recall` | `*/linger`, `include/recall`, `include/recall_clients` |
 //! | `lock` | `lock/*` |
 
 mod context;

@@ -153,7 +153,8 @@ fn public_types_have_an_example() {
 fn public_files() -> impl Iterator<Item = String> {
     let hidden = ["runtime/src/store", "runtime/src/attribute"];
     let is_hidden = move |path: &str| hidden.iter().any(|it| path.starts_with(it));
-    files("runtime/src", ".rs").into_iter().filter(move |path| !is_hidden(path))
+    let all = [files("runtime/src", ".rs"), files("console/src", ".rs")].concat();
+    all.into_iter().filter(move |path| !is_hidden(path))
 }
 
 /// An item with its documentation.

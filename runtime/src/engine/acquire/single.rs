@@ -30,9 +30,8 @@ use crate::store::{Kind, Once, RequestSpec, StoreError};
 ///
 /// # Cancel safety
 ///
-/// Dropping it at any point leaves nothing held. The request is armed before its first command
-/// is sent. A request that it has begun goes to the next waiter of this process, or the keeper
-/// cancels it.
+/// Dropping it at any point leaves nothing held. From its first command on, a request that is
+/// dropped goes to the next waiter of this process, or the keeper cancels it.
 pub(crate) async fn acquire(
     shared: &Arc<Shared>,
     spec: RequestSpec,
@@ -65,9 +64,9 @@ pub(crate) async fn acquire(
     result.map(Lease::begin_hold)
 }
 
-/// Acquires for a tick without a success: the one that runs now, or the next if the caller is
-/// willing to wait for it. A caller whose clock is ahead of the store's asks shortly before its
-/// tick begins.
+/// Acquires work that succeeds once in each tick. If the present tick is done, it waits for the next,
+/// if the wait allows: a caller whose clock is ahead of the store's asks shortly before its tick
+/// begins.
 async fn acquire_in_a_tick(
     begun: Instant,
     shared: &Arc<Shared>,
@@ -88,7 +87,7 @@ async fn acquire_in_a_tick(
     }
 }
 
-/// Refuses what needs no store for that.
+/// Refuses what is invalid, without asking the store.
 pub(super) fn check(
     shared: &Shared,
     spec: &RequestSpec,
@@ -121,7 +120,7 @@ async fn acquire_since(
             Entered::Waits(waiter) => Some(waiter),
             Entered::Asks(()) => None,
         };
-        // The answer is on its way, as that of a release would be.
+        // The store decides whether a lease lingers, and the answer is on its way.
         if let Some(waiter) = soon {
             let admission = wait_for_admission(&client.keeper.shutdown, waiter, Wait::For(SOON));
             if let Some(mut admission) = Box::pin(admission).await?
@@ -145,8 +144,8 @@ async fn acquire_since(
         let mut admission = match entered {
             Ok(admission) => admission,
             Err(waiter) => {
-                // Boxed, like the later wait for hints: an acquisition that does not wait has
-                // no room for either.
+                // Boxed, like the later wait for hints: each would enlarge the future of an
+                // acquisition that does not wait.
                 let admission = wait_for_admission(&client.keeper.shutdown, waiter, options.wait);
                 let Some(admission) = Box::pin(admission).await? else {
                     schedule.note_waited(client.store.now());
@@ -172,7 +171,7 @@ async fn acquire_since(
 /// How long a try waits to hear whether a lease that was just released stays in this process.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Waits behind other tasks of this process. `None` if the wait is over first.
+/// Waits behind other tasks of this process. `None` if the wait is over first, or the queue is gone.
 async fn wait_for_admission(
     shutdown: &Shutdown,
     mut waiter: Waiter,
@@ -232,7 +231,7 @@ impl Acquisition<'_> {
                 },
                 Err(refusal) => refusal,
             };
-            // What this client dropped before is released before it is refused.
+            // If this client has releases under way, it asks again after their answers.
             if refusal.is_refusal()
                 && let Some(earlier) = schedule.earlier.take()
             {
@@ -240,7 +239,7 @@ impl Acquisition<'_> {
                 continue;
             }
             if matches!(refusal, NotGranted::TooLate) {
-                // It asks as another request, and the one before may still be in its way.
+                // It asks as another request, and the cancelled one may still hold the lock.
                 schedule.earlier = shared.client.keeper.releases.earlier();
             }
             // A caller that waits for ever gets no error, so the log says it.
@@ -262,7 +261,7 @@ impl Acquisition<'_> {
             let Some(pause) = schedule.next(pending.now(), &refusal, hears) else {
                 return Err(schedule.error(refusal, pending.key().clone()));
             };
-            // After a failure it asks again soon, whatever hints arrive.
+            // After a failure, missed hints do not shorten the pause.
             let is_faulty = matches!(refusal, NotGranted::Fault(_));
             if let Some(grant) = Box::pin(pending.wait_for_offer(pause, is_faulty)).await
                 && let Some(lease) = lease(shared, pending, admission, grant, &options)

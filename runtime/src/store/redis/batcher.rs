@@ -1,10 +1,11 @@
 //! The batcher of one connection: sends commands that are ready at the same time together.
 //!
-//! A caller puts its command into a queue and has a future at once. If no command is in flight,
-//! the caller sends it too: that saves the time to wake another thread. Otherwise a task on the
-//! keeper's runtime takes everything from the queue. That task also takes all answers, and so a
-//! caller whose runtime is blocked holds up nobody. The command is queued by the call, not by the
-//! first poll of the future, and goes on if the future is dropped.
+//! A caller puts its command into a queue and has a future at once. If no command is in flight, the
+//! connection is there, nobody else works and no burst is expected, the caller sends it too: that
+//! saves the time to wake another thread. Otherwise a task on the keeper's runtime takes everything
+//! from the queue. That task takes all answers that are not there at once, so a caller whose runtime
+//! is blocked holds up nobody. The command is queued by the call, not by the first poll of the
+//! future, and goes on if the future is dropped.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -131,8 +132,8 @@ impl TaskState {
     }
 }
 
-/// Does `work` without the budget of the present task. It is not to be spent on the connection,
-/// and a call is sent by its first poll only if some is left.
+/// Does `work` without the present task's budget of polls: the connection must not spend it, and with
+/// none left, the first poll of a call would not send it. Never `None`: the future is ready at once.
 fn without_budget<T>(work: impl FnOnce() -> T) -> Option<T> {
     let mut work = Some(work);
     let mut done = pin!(unconstrained(poll_fn(|_| Poll::Ready(work.take().map(|work| work())))));
@@ -142,7 +143,7 @@ fn without_budget<T>(work: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// Counts a batch that waits for a connection, until it is dropped.
+/// A batch that waits for a connection. Whoever makes one has counted it; its drop counts it out.
 struct Connecting(Arc<TaskState>);
 
 impl Drop for Connecting {
@@ -161,10 +162,11 @@ async fn connect(connecting: Connecting, queued: Vec<Queued>, limit: Duration) {
     match timeout_at(deadline.into(), connection.link(limit)).await {
         Ok(Ok(link)) => {
             let mut calls = connecting.0.queue.work();
+            // Otherwise the task has ended: the commands are dropped, and fail as after a shutdown.
             if let Some(task) = calls.task.clone() {
                 let mut context = Context::from_waker(&task);
                 without_budget(|| calls.send(connection, &link, queued, &mut context));
-                // It may have failed at once, and the timer may have to be set.
+                // A call may have failed at once, and the timer may have to be set.
                 task.wake();
             }
         }

@@ -50,15 +50,18 @@ impl Driver {
     }
 
     /// Calls `send`, which may send commands on the connection, and then polls the future, on the
-    /// caller's thread. If the task is polling it, the task sees the commands.
+    /// caller's thread. If the task or another caller is polling it, `send` wakes the task, so that
+    /// the commands are seen.
     pub(super) fn drive(&self, send: impl FnOnce()) {
         let Ok(mut work) = self.work.try_lock() else { return send() };
         self.wake.is_held_back.store(true, Ordering::SeqCst);
         send();
+        // The poll below serves each wake up to here, also that by `send`.
         self.wake.was_woken.store(false, Ordering::SeqCst);
         let has_ended = self.poll_once(&mut work).is_ready();
         self.wake.is_held_back.store(false, Ordering::SeqCst);
-        // A wake before this line was held back, and one after it is not.
+        // `SeqCst`: either a waker sees that nothing is held back any more, and wakes the task, or its
+        // wake is seen here.
         if has_ended || self.wake.was_woken.swap(false, Ordering::SeqCst) {
             self.wake.task.wake();
         }

@@ -1,6 +1,6 @@
 //! Hints on a cluster. A script may publish only into its lock's own slot, so a client
 //! subscribes to each lock for as long as it waits, on the master of the slot. A replica takes
-//! subscriptions too, but scripts count no receiver there.
+//! subscriptions too, but the scripts on the master do not count them, and take the client for deaf.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,8 +23,8 @@ use crate::store::redis::hints::HintReceiver;
 use crate::store::redis::sync::lock;
 use crate::store::{Hint, StoreError, Subscription};
 
-/// The shortest pause between two times that all channels are looked at: a server may end each
-/// connection at once.
+/// The shortest pause between two updates of all channels: a server may end each new connection at
+/// once.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// How many redirections a subscription follows.
@@ -38,7 +38,7 @@ pub(super) struct Subscriptions {
     /// The last attempt to subscribe failed.
     has_failed: AtomicBool,
     /// Notified when a subscription has ended that may be needed.
-    is_needed: Arc<Notify>,
+    restore_needed: Arc<Notify>,
     tell: Tell,
 }
 
@@ -63,21 +63,22 @@ enum Updated {
 impl Subscriptions {
     pub(super) fn start(topology: &Arc<Topology>, hints: Arc<HintReceiver>) -> Arc<Self> {
         let all = Arc::new_cyclic(|all: &Weak<Self>| {
-            let told = all.clone();
+            let weak = all.clone();
             Self {
                 hints,
                 topology: topology.clone(),
                 channels: Mutex::default(),
                 has_failed: AtomicBool::default(),
-                is_needed: Arc::default(),
+                restore_needed: Arc::default(),
                 tell: Arc::new(move |news| {
-                    if let Some(all) = told.upgrade() {
+                    if let Some(all) = weak.upgrade() {
                         all.take(&news);
                     }
                 }),
             }
         });
-        let restoring = restore(Arc::downgrade(&all), topology.changes(), all.is_needed.clone());
+        let restoring =
+            restore(Arc::downgrade(&all), topology.changes(), all.restore_needed.clone());
         topology.common.runtime.spawn(restoring.boxed());
         all
     }
@@ -100,7 +101,8 @@ impl Subscriptions {
             let updated = subscription.all.update_in_time(&subscription.name).await;
             subscription.all.has_failed.store(updated.is_err(), Ordering::Relaxed);
             if updated.map_err(errors::on_cluster)? == Updated::SubscribedAgain {
-                // Others of this channel heard nothing meanwhile.
+                // Messages of this channel may be lost. All waiters of the client ask: `Missed` names no
+                // lock.
                 subscription.all.hints.deliver(Hint::Missed);
             }
             Ok(Box::new(subscription) as Subscription)
@@ -130,8 +132,8 @@ impl Subscriptions {
                 // The channel was forgotten meanwhile, and there may be another one.
                 None => {}
                 Some(0) => {
-                    let left = link.take().filter(|link| !link.is_lost());
-                    let ended = match left {
+                    let last = link.take().filter(|link| !link.is_lost());
+                    let ended = match last {
                         Some(link) => link.unsubscribe(name).await,
                         None => Ok(()),
                     };
@@ -160,7 +162,8 @@ impl Subscriptions {
             }
             let subscribed = async {
                 let link = master.hint_link(self.limit(), &self.tell).await?;
-                // If nobody waits for the answer any more, this is still where it may be subscribed.
+                // Before the command is sent: if this future is dropped, the server may still subscribe
+                // it here.
                 if let Some(former) = place.replace(link.clone()) {
                     self.leave(former, &link, name);
                 }
@@ -212,6 +215,7 @@ impl Subscriptions {
         }
         let updates: FuturesUnordered<_> =
             names.iter().map(|name| self.update_in_time(name)).collect();
+        // In chunks, so that many channels make few messages.
         let (mut updates, mut is_done) = (updates.ready_chunks(names.len()), true);
         while let Some(updated) = updates.next().await {
             if updated.iter().any(Result::is_err) {
@@ -232,23 +236,23 @@ impl Subscriptions {
     fn take(&self, news: &News<'_>) {
         match news {
             News::Message(message) => self.hints.take_message(message),
-            // The slot has migrated, or we have unsubscribed.
+            // The slot has migrated, or this client has unsubscribed.
             News::Unsubscribed(name) => {
                 if lock(&self.channels).get(*name).is_some_and(|channel| channel.waiters > 0) {
-                    self.is_needed.notify_one();
+                    self.restore_needed.notify_one();
                 }
             }
-            News::Lost => self.is_needed.notify_one(),
+            News::Lost => self.restore_needed.notify_one(),
         }
     }
 }
 
-/// Subscribes again whenever that may be needed, until the client is gone. After a failure it pauses,
-/// but no longer than until the next reason.
+/// Subscribes again whenever that may be needed, until the client is gone. After a failure it retries
+/// with a growing pause; a change of the topology or a lost subscription ends the pause.
 async fn restore(
     all: Weak<Subscriptions>,
     mut changes: watch::Receiver<()>,
-    is_needed: Arc<Notify>,
+    restore_needed: Arc<Notify>,
 ) {
     let mut backoff = Backoff::default();
     let mut retry_at = None;
@@ -260,8 +264,8 @@ async fn restore(
             }
         };
         tokio::select! {
-            told = changes.changed() => if told.is_err() { return },
-            () = is_needed.notified() => {}
+            changed = changes.changed() => if changed.is_err() { return },
+            () = restore_needed.notified() => {}
             () = retry => {}
         }
         let Some(all) = all.upgrade() else { return };

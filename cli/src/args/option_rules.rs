@@ -1,0 +1,129 @@
+//! Which values the options of a lock take, and which options exclude one another.
+//!
+//! The runtime checks the options of a handle by these rules, the attribute its arguments, and a
+//! test of the tool its arguments. A crate of macros can't use the runtime, and they are no public
+//! API, so `macros/src` and `cli/src/args` have copies of this file. A test compares them, and the
+//! tables of the docs.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The rule of one option.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// Its name.
+    pub(crate) option: &'static str,
+    /// The times that it takes, if not all.
+    pub(crate) range: Option<Range>,
+    /// No other lock has it.
+    pub(crate) is_for_mutexes: bool,
+    /// The options that it can't be combined with, and why.
+    pub(crate) not_with: &'static [(&'static str, &'static str)],
+    /// The option without which it means nothing, and why.
+    pub(crate) needs: Option<(&'static str, &'static str)>,
+}
+
+/// The times from the least to the most, both included.
+#[derive(Debug)]
+pub(crate) struct Range {
+    /// The shortest time.
+    pub(crate) least: Bound,
+    /// The longest time.
+    pub(crate) most: Bound,
+}
+
+/// A time, also as people write it.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    /// Such as "24h".
+    pub(crate) text: &'static str,
+    /// The same.
+    pub(crate) time: Duration,
+}
+
+impl Rule {
+    /// The range that a time is not in.
+    pub(crate) fn out_of_range(&self, time: Duration) -> Option<&Range> {
+        let range = self.range.as_ref()?;
+        (time < range.least.time || time > range.most.time).then_some(range)
+    }
+}
+
+/// "from 100ms to 24h", or "at most 1h".
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.least.time.is_zero() {
+            write!(f, "at most {}", self.most.text)
+        } else {
+            write!(f, "from {} to {}", self.least.text, self.most.text)
+        }
+    }
+}
+
+/// The shortest TTL: a client renews a lease every third of it.
+pub(crate) const SHORTEST: Bound = Bound { text: "100ms", time: Duration::from_millis(100) };
+const ZERO: Bound = Bound { text: "0", time: Duration::ZERO };
+const HOUR: Bound = Bound { text: "1h", time: Duration::from_secs(60 * 60) };
+/// The longest TTL.
+pub(crate) const DAY: Bound = Bound { text: "24h", time: Duration::from_secs(24 * 60 * 60) };
+const MONTH: Bound = Bound { text: "30days", time: Duration::from_secs(30 * 24 * 60 * 60) };
+const YEAR: Bound = Bound { text: "366days", time: Duration::from_secs(366 * 24 * 60 * 60) };
+
+/// A rule that says nothing yet.
+pub(crate) const fn rule(option: &'static str) -> Rule {
+    Rule { option, range: None, is_for_mutexes: false, not_with: &[], needs: None }
+}
+
+const fn range(least: Bound, most: Bound) -> Range {
+    Range { least, most }
+}
+
+/// Of `ttl`.
+pub(crate) const TTL: Rule = Rule { range: Some(range(SHORTEST, DAY)), ..rule("ttl") };
+
+/// Of `max_hold`.
+pub(crate) const MAX_HOLD: Rule = Rule { range: Some(range(SHORTEST, MONTH)), ..rule("max_hold") };
+
+/// Of `hold_at_least`.
+pub(crate) const HOLD_AT_LEAST: Rule =
+    Rule { range: Some(range(ZERO, DAY)), is_for_mutexes: true, ..rule("hold_at_least") };
+
+/// Of `linger`.
+pub(crate) const LINGER: Rule = Rule {
+    range: Some(range(ZERO, HOUR)),
+    not_with: &[(
+        "hold_at_least",
+        "a lock that lingers is free for others on demand, and `hold_at_least` keeps it from all",
+    )],
+    ..rule("linger")
+};
+
+const ENDS_BY_ITSELF: &str =
+    "a success refuses all later runs, and after a failure the lock must be free at once";
+
+/// Of `once`.
+pub(crate) const ONCE: Rule = Rule {
+    range: Some(range(SHORTEST, YEAR)),
+    is_for_mutexes: true,
+    not_with: &[
+        ("once_per", "`once` counts from the success, and `once_per` from the beginning of a tick"),
+        ("hold_at_least", ENDS_BY_ITSELF),
+        ("linger", ENDS_BY_ITSELF),
+    ],
+    ..rule("once")
+};
+
+/// Of `once_per`.
+pub(crate) const ONCE_PER: Rule = Rule {
+    range: Some(range(SHORTEST, YEAR)),
+    is_for_mutexes: true,
+    not_with: &[("hold_at_least", ENDS_BY_ITSELF), ("linger", ENDS_BY_ITSELF)],
+    ..rule("once_per")
+};
+
+/// Of `offset`.
+pub(crate) const OFFSET: Rule =
+    Rule { needs: Some(("once_per", "`offset` shifts the ticks of `once_per`")), ..rule("offset") };
+
+/// All rules.
+pub(crate) const ALL: [Rule; 7] = [TTL, MAX_HOLD, HOLD_AT_LEAST, LINGER, ONCE, ONCE_PER, OFFSET];
