@@ -262,6 +262,7 @@ mod tests {
         let (first, next) = (local(), local());
         shared.schedule(&first, when, None);
         let place = slot_of(&first);
+        assert!(first.begin_release(when));
         shared.schedule(&next, when, Some(place));
         assert_eq!(slot_of(&next), place);
         assert_eq!(in_table(), [next.request.id]);
