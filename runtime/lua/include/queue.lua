@@ -10,8 +10,7 @@ local QUEUE_MS, LIVE_MOST_MS = 60000, 15000
 -- How far a position may be ahead of the clock before the clock counts as set back.
 local AHEAD_US = 100000
 
--- The record's flag is 0 if nobody waits. Without a record there is no flag, but the queue may
--- still be there.
+-- The record's flag is 0 if nobody waits. Without a record the queue may still be there.
 local function nobody_waits(flag, queue)
   if flag then return flag == '0' end
   return redis.call('EXISTS', queue) == 0
@@ -22,10 +21,9 @@ local function flag_for(queue)
   return redis.call('ZCARD', queue) > 0 and '1' or '0'
 end
 
--- The position of a request that comes, or comes back; greater ones are further back. `told` is
--- its position before, or less than 0: its age. If the last position is far ahead of the clock, the
--- clock was set back, and a new request goes to the end, so that it passes nobody. One that comes
--- back never goes behind the end.
+-- The position of a request that comes, or comes back, never behind the end. `told` is its position
+-- before, or below 0: its age. If the last position is far ahead of the clock, the clock was set
+-- back: a new request goes to the end, and passes nobody.
 local function place(queue, told, now_us)
   local last = tonumber(redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]) or 0
   local latest = math.max(now_us, last + 1)
