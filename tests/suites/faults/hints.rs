@@ -461,7 +461,7 @@ async fn hints_come_with_the_right_to_them() {
         let _: String = ask(&mut redis, rights).await;
         let comes = async {
             while !client.store.gives_hints() {
-                sleep(Duration::from_millis(20)).await
+                sleep(Duration::from_millis(20)).await;
             }
         };
         timeout(Duration::from_secs(60), comes).await.expect("it asks again");

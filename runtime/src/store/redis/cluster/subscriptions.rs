@@ -264,7 +264,7 @@ async fn restore(
             }
         };
         tokio::select! {
-            changed = changes.changed() => if changed.is_err() { return },
+            moved = changes.changed() => if moved.is_err() { return },
             () = restore_needed.notified() => {}
             () = retry => {}
         }
