@@ -6,6 +6,7 @@ mod contender;
 mod contest;
 mod crew;
 mod failure;
+mod far;
 mod foreign;
 mod held;
 mod link;

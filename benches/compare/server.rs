@@ -4,14 +4,22 @@ use std::time::Duration;
 
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
+use redis::{ConnectionInfo, IntoConnectionInfo};
 
 use crate::clock::now;
 use crate::failure::Failure;
 
-/// A connection like the one that ours keeps: RESP3, and one for all tasks.
+/// A way to connect that sends small packets at once, as ours does.
+pub(crate) fn without_delay(url: &str) -> Result<ConnectionInfo, Failure> {
+    let info = url.into_connection_info()?;
+    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    Ok(info.set_tcp_settings(tcp))
+}
+
+/// A connection like the one that ours keeps: RESP3, without a delay, and one for all tasks.
 pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure> {
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
-    let client = redis::Client::open(format!("{url}?protocol=resp3"))?;
+    let client = redis::Client::open(without_delay(&format!("{url}?protocol=resp3"))?)?;
     Ok(client.get_multiplexed_async_connection_with_config(&config).await?)
 }
 

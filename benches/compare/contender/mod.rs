@@ -41,6 +41,8 @@ pub(crate) enum Contender {
     SetNx,
     Rslock,
     RslockQuick,
+    /// With a connection that sends small packets at once, which is not the default of its driver.
+    RslockNodelay,
     Distkit,
     DistkitQuick,
     AsyncRedisLock,
@@ -83,6 +85,9 @@ impl Contender {
                 let mut manager = rslock::LockManager::new(vec![url]);
                 manager.set_retry(3, QUICK);
                 Client::Rslock(manager)
+            }
+            Self::RslockNodelay => {
+                Client::Rslock(rslock::LockManager::new(vec![server::without_delay(url)?]))
             }
             Self::Distkit | Self::DistkitQuick => {
                 let manager = redis::Client::open(url)?.get_connection_manager().await?;

@@ -26,6 +26,8 @@ use crate::failure::Failure;
 pub(crate) enum Scenario {
     /// acquire and release without contention
     Pairs,
+    /// the same with a server that is half a millisecond away, each way
+    PairsFar,
     /// what a process allocates for a pair
     Allocations,
     /// one lock that all tasks of a process want
@@ -74,6 +76,7 @@ impl Scenario {
     pub(crate) async fn run(self, bench: &mut Bench) -> Result<(), Failure> {
         match self {
             Self::Pairs => pairs::run(bench, self.title()).await,
+            Self::PairsFar => pairs::run_far(bench, self.title()).await,
             Self::Allocations => allocations::run(bench, self.title()).await,
             Self::Hot => hot::run(bench, self.title()).await,
             Self::Processes => processes::run(bench, self.title()).await,

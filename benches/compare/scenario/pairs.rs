@@ -1,4 +1,5 @@
-//! Acquire and release without contention, each task on a key of its own.
+//! Acquire and release without contention, each task on a key of its own: with the server on this
+//! machine, and half a millisecond away.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use crate::clock::{micros, own_cpu};
 use crate::contender::{Client, Contender};
 use crate::contest::{Contest, rates};
 use crate::failure::Failure;
+use crate::far::Far;
 use crate::participant::Participant;
 use crate::script;
 use crate::server::Watched;
@@ -28,6 +30,19 @@ const CONTENDERS: [Contender; 7] = [
     Contender::AsyncRedisLock,
 ];
 
+/// The same for a server that is away. Whether a driver sends small packets at once matters there.
+const FAR_CONTENDERS: [Contender; 6] = [
+    Contender::Ours,
+    Contender::Raw,
+    Contender::SetNx,
+    Contender::Rslock,
+    Contender::RslockNodelay,
+    Contender::AsyncRedisLock,
+];
+
+/// How far away it is, each way.
+const DELAY: Duration = Duration::from_micros(500);
+
 /// How often a peer may fail in a round, and is tried again.
 const TRIES: usize = 2;
 
@@ -39,43 +54,11 @@ struct Round {
     server_us: f64,
 }
 
+/// With the server on this machine.
 pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
     let server = Watched::start().await?;
-    let mut clients = Vec::new();
-    for contender in CONTENDERS {
-        clients.push(contender.connect(&server.url()).await?);
-    }
-    let rounds = bench.pick(2, 7);
-    let time = bench.millis(250, 1000);
-    let head =
-        ["tasks", "contender", "pairs/s", "client us", "server us", "ours / theirs", "target"];
-    let mut table = Table::new(title, &head);
-    for tasks in [1, 8, 64, 512] {
-        let mut results = CONTENDERS.map(|_| Vec::new());
-        for round in 0..=rounds {
-            progress!("{tasks} tasks, round {round} of {rounds}");
-            for turn in 0..CONTENDERS.len() {
-                // No contender always runs after the same one.
-                let who = (turn + round) % CONTENDERS.len();
-                let mut result = measure(&server, &clients[who], tasks, time).await;
-                for _ in 0..TRIES {
-                    match &result {
-                        // A peer whose driver gives up early fails while the machine is busy.
-                        Err(error) if CONTENDERS[who] != Contender::Ours => {
-                            progress!("{}, again: {error}", CONTENDERS[who].name());
-                            result = measure(&server, &clients[who], tasks, time).await;
-                        }
-                        _ => break,
-                    }
-                }
-                let result = result?;
-                // The first round warms up.
-                if round > 0 {
-                    results[who].push(result);
-                }
-            }
-        }
-        show(&mut table, tasks, &results);
+    let mut table = rounds(bench, title, &server, &server.url(), &CONTENDERS).await?;
+    for tasks in TASKS {
         let limit = server_limit(&server, tasks, bench.pick(40_000, 400_000)).await?;
         table.row([
             tasks.to_string(),
@@ -90,15 +73,78 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     bench.add(table)
 }
 
-fn show(table: &mut Table, tasks: usize, results: &[Vec<Round>]) {
+/// With the server half a millisecond away.
+pub(crate) async fn run_far(bench: &mut Bench, title: String) -> Result<(), Failure> {
+    let server = Watched::start().await?;
+    let far = Far::open(server.port(), DELAY)?;
+    let (begun, before) = (Instant::now(), far.cpu()?);
+    let mut table = rounds(bench, title, &server, &far.url(), &FAR_CONTENDERS).await?;
+    let share = far.cpu()?.saturating_sub(before).as_secs_f64() / begun.elapsed().as_secs_f64();
+    table.note(format!(
+        "us: processor time a pair. The way itself used {:.0} % of a core, which is in none of them.",
+        share * 100.0
+    ));
+    bench.add(table)
+}
+
+const TASKS: [usize; 4] = [1, 8, 64, 512];
+
+async fn rounds(
+    bench: &Bench,
+    title: String,
+    server: &Watched,
+    url: &str,
+    contenders: &[Contender],
+) -> Result<Table, Failure> {
+    let mut clients = Vec::new();
+    for contender in contenders {
+        clients.push(contender.connect(url).await?);
+    }
+    let rounds = bench.pick(2, 7);
+    let time = bench.millis(250, 1000);
+    let head =
+        ["tasks", "contender", "pairs/s", "client us", "server us", "ours / theirs", "target"];
+    let mut table = Table::new(title, &head);
+    for tasks in TASKS {
+        let mut results = vec![Vec::new(); contenders.len()];
+        for round in 0..=rounds {
+            progress!("{tasks} tasks, round {round} of {rounds}");
+            for turn in 0..contenders.len() {
+                // No contender always runs after the same one.
+                let who = (turn + round) % contenders.len();
+                let mut result = measure(server, &clients[who], tasks, time).await;
+                for _ in 0..TRIES {
+                    match &result {
+                        // A peer whose driver gives up early fails while the machine is busy.
+                        Err(error) if contenders[who] != Contender::Ours => {
+                            progress!("{}, again: {error}", contenders[who].name());
+                            result = measure(server, &clients[who], tasks, time).await;
+                        }
+                        _ => break,
+                    }
+                }
+                let result = result?;
+                // The first round warms up.
+                if round > 0 {
+                    results[who].push(result);
+                }
+            }
+        }
+        show(&mut table, tasks, contenders, &results);
+    }
+    Ok(table)
+}
+
+fn show(table: &mut Table, tasks: usize, contenders: &[Contender], results: &[Vec<Round>]) {
     let rates = |who: usize| results[who].iter().map(|round| round.rate).collect::<Vec<_>>();
     let median =
         |who: usize, value: fn(&Round) -> f64| Spread::of(results[who].iter().map(value)).median;
-    for (who, contender) in CONTENDERS.into_iter().enumerate() {
+    for (who, &contender) in contenders.iter().enumerate() {
         let ratio = ratios(&rates(0), &rates(who));
         let target = match (contender, tasks) {
             (Contender::Raw, 1) => Some(Target::AtLeast(0.9)),
             (Contender::Raw, _) => Some(Target::AtLeast(1.0)),
+            (Contender::RslockNodelay, _) => Some(Target::AtLeast(0.99)),
             (Contender::Rslock, 512) => Some(Target::AtLeast(1.1)),
             (Contender::Rslock, _) => Some(Target::AtLeast(0.85)),
             _ => None,

@@ -5,6 +5,7 @@ mod allocations;
 mod herd;
 mod memory;
 mod paced;
+mod relay;
 mod renewals;
 mod sections;
 mod setup;
@@ -15,6 +16,7 @@ pub(crate) use self::allocations::Allocations;
 pub(crate) use self::herd::Herd;
 pub(crate) use self::memory::Memory;
 pub(crate) use self::paced::Paced;
+pub(crate) use self::relay::Relay;
 pub(crate) use self::renewals::Renewals;
 pub(crate) use self::sections::Sections;
 use crate::failure::Failure;
@@ -33,6 +35,8 @@ pub(crate) enum Work {
     Paced(Paced),
     /// Counts what it allocates for its pairs
     Allocations(Allocations),
+    /// Passes bytes on to a server, and back, some time later
+    Relay(Relay),
 }
 
 impl Work {
@@ -44,6 +48,7 @@ impl Work {
             Self::Memory(memory) => memory.run().await,
             Self::Paced(paced) => paced.run().await,
             Self::Allocations(allocations) => allocations.run().await,
+            Self::Relay(relay) => relay.run(),
         }
     }
 }
