@@ -53,6 +53,7 @@ pub(super) struct Director {
     links_until: BTreeMap<Link, Micros>,
     /// Until when nothing is promised to those who wait: to all of them, and to those of a process.
     disturbed_until: Micros,
+    refused_until: Micros,
     processes_disturbed_until: BTreeMap<usize, Micros>,
     liveness: Liveness,
     listeners: Listeners,
@@ -81,6 +82,7 @@ impl Director {
             next_later: 0,
             links_until: BTreeMap::new(),
             disturbed_until: 0,
+            refused_until: 0,
             processes_disturbed_until: BTreeMap::new(),
             liveness: Liveness::default(),
             listeners: Listeners::default(),
@@ -260,9 +262,14 @@ impl Director {
         self.plan.faults.contains(&Fault::HalfOpen)
     }
 
-    /// A server may refuse single commands for a while.
-    pub(super) fn may_refuse(&self) -> bool {
-        self.plan.faults.contains(&Fault::Rights)
+    /// Notes until when a server refuses a command.
+    pub(super) fn note_refusals(&mut self, until: Micros) {
+        self.refused_until = self.refused_until.max(until);
+    }
+
+    /// Until when a server has refused a command; 0 if none has.
+    pub(super) fn refused_until(&self) -> Micros {
+        self.refused_until
     }
 
     /// The processes of these requests may have ended them on a server that another one has replaced.

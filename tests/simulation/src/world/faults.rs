@@ -267,6 +267,7 @@ impl Fault {
                 word => word,
             };
             director.network().host(host).forbid(word, true);
+            director.note_refusals(now + time);
             director.later(now + time, move |network| network.host(host).forbid(word, false));
         }
         director.note(&self.name(), Effect::Away, now, now + time + NEXT_ASK, 0);

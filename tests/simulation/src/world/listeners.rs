@@ -20,7 +20,7 @@ const LOOK: Micros = 200_000;
 const MOST: Micros = 2_500_000;
 
 /// One that was refused the subscription asks again after ten seconds, when it sends something.
-const REFUSED: Micros = 12_500_000;
+const REFUSED: Micros = 11_000_000;
 
 /// A waiter of a process on a server.
 type Waiter = (SocketAddr, usize, Unheard);
@@ -52,18 +52,18 @@ impl Listeners {
                 deaf.extend(unheard(&server.core().borrow()).into_iter().map(|it| (address, it)));
             }
         }
-        let most = if director.may_refuse() { REFUSED } else { MOST };
+        let is_judged = now >= director.refused_until() + REFUSED;
         let mut before = std::mem::take(&mut self.since);
         let mut found = Vec::new();
         for (address, waiter) in deaf {
             let client = waiter.request.get(..CLIENT).and_then(|it| self.clients.get(it));
             let Some(process) = client.copied() else { continue };
-            if !director.is_promised(process, &waiter.lock, now) {
+            if !is_judged || !director.is_promised(process, &waiter.lock, now) {
                 continue;
             }
             let key = (address, process, waiter);
             let (since, mut is_told) = before.remove(&key).unwrap_or((now, false));
-            if now - since > most && !is_told {
+            if now - since > MOST && !is_told {
                 is_told = true;
                 let Unheard { lock, request } = &key.2;
                 found.push(format!(
