@@ -72,7 +72,7 @@ pub(super) fn problems(
         Some(changes.iter().find(|it| *it.place == call.places[ask.nth])?.answer(ask))
     };
     let said: Vec<_> = call.requests.iter().map(said).collect::<Option<_>>()?;
-    let expected = run.answers(&order(call, &said))?;
+    let expected = run.answers(&order(call, &said, before))?;
     let mut found = Vec::new();
     for (expected, said) in expected.into_iter().zip(said) {
         if !are_alike(call, &expected, &said) {
@@ -112,21 +112,31 @@ pub(super) fn problems(
     Some(found)
 }
 
-/// The order in which the script has run its requests. That of mutexes grants free locks before it
-/// looks at the others, which may be offered to a waiter and use a token, too.
-fn order(call: &Call<'_>, said: &[Vec<i64>]) -> Vec<usize> {
+/// The order in which the script has run its requests. That of mutexes first grants those that are
+/// free and have no waiters, the first request for each; but a lock without a record only if no lock
+/// without one has anything else. The others may be offered to a waiter, and use a token, too.
+fn order(call: &Call<'_>, said: &[Vec<i64>], before: &BTreeMap<Place, Stored>) -> Vec<usize> {
     let mut order: Vec<_> = (0..said.len()).collect();
-    if call.script.verb == Verb::Acquire && call.script.rule == Rule::Mutex {
-        order.sort_by_key(|at| {
-            // A lock may be named twice.
-            let place = |at: usize| &call.places[call.requests[at].nth];
-            let is_first = (0..*at).all(|before| place(before) != place(*at));
-            match said[*at][..] {
-                [1, token] if is_first => (false, token),
-                _ => (true, 0),
-            }
-        });
+    if call.script.verb != Verb::Acquire || call.script.rule != Rule::Mutex {
+        return order;
     }
+    let place = |at: usize| &call.places[call.requests[at].nth];
+    let has_nothing = |at: usize| {
+        let stored = &before[place(at)];
+        stored.record.is_some() || stored.holders.is_none() && stored.queue.is_none()
+    };
+    let are_bare = order.iter().all(|at| has_nothing(*at));
+    order.sort_by_key(|at| {
+        // A lock may be named twice.
+        let is_first = (0..*at).all(|other| place(other) != place(*at));
+        let is_free = match &before[place(*at)].record {
+            Some(record) => {
+                record.value.get(1) == Some(&b'F') && record.value.get(52) == Some(&b'0')
+            }
+            None => are_bare,
+        };
+        !(is_first && is_free && said[*at].first() == Some(&1))
+    });
     order
 }
 
