@@ -344,6 +344,8 @@ async fn hints_do_not_stay_with_a_replica() {
         }
     };
     timeout(SOON, comes_back).await.expect("the client tries to come back");
+    // It knows of the loss before it is back: another client may have what is idle here.
+    timeout(SOON, second.missed()).await.expect("it is told at once");
     limit.arg(1_000).exec_async(&mut redis).await.unwrap();
     let channels = redis::cmd("PUBSUB").arg("SHARDCHANNELS").clone();
     let is_there = async {

@@ -142,6 +142,11 @@ impl PendingRequest {
                 return answer;
             }
         }
+        if self.subscription.is_to_retry()
+            && let Some(subscription) = self.client().store.subscribe(&self.request)
+        {
+            self.subscription = SubscriptionState::Later(subscription);
+        }
         self.subscription.settle(SUBSCRIBING.min(left)).await;
         self.ask_once(waits_now.then(|| LIVE.min(left.saturating_add(LIVE_BEYOND)))).await
     }

@@ -1,19 +1,23 @@
 //! A waiter's subscription to the hints of its lock, in a store where each lock needs one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
 use crate::store::{StoreFuture, Subscription};
+use crate::system;
 
 pub(super) enum SubscriptionState {
     /// It exists, or there is no need for one.
     Done(#[expect(dead_code, reason = "it is held, not read")] Option<Subscription>),
     /// It is made once the lock is found held: a free lock costs none.
     Later(StoreFuture<Subscription>),
-    /// It failed: the request asks often instead.
-    Failed,
+    /// It failed then: the request asks often instead, until it tries again.
+    Failed(Instant),
 }
+
+/// The pause after a failure.
+const RETRY: Duration = Duration::from_secs(10);
 
 impl SubscriptionState {
     pub(super) fn is_done(&self) -> bool {
@@ -24,12 +28,20 @@ impl SubscriptionState {
         matches!(self, Self::Later(_))
     }
 
+    /// Returns true if it failed long ago.
+    pub(super) fn is_to_retry(&self) -> bool {
+        matches!(self, Self::Failed(since) if system::since(*since) >= RETRY)
+    }
+
     /// Waits for it, and no longer than that: until it is there, the request asks often.
     pub(super) async fn settle(&mut self, patience: Duration) {
         if let Self::Later(subscription) = self
             && let Ok(answer) = timeout(patience, subscription).await
         {
-            *self = answer.map_or(Self::Failed, |subscription| Self::Done(Some(subscription)));
+            *self = answer.map_or_else(
+                |_| Self::Failed(system::now()),
+                |subscription| Self::Done(Some(subscription)),
+            );
         }
     }
 }

@@ -4,9 +4,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::pending;
 use futures_util::stream::FuturesUnordered;
@@ -19,9 +18,10 @@ use super::slots;
 use super::topology::{Next, Topology, no_slots};
 use crate::store::redis::backoff::Backoff;
 use crate::store::redis::errors;
-use crate::store::redis::hints::HintReceiver;
+use crate::store::redis::hints::{HintReceiver, REFUSED};
 use crate::store::redis::sync::lock;
 use crate::store::{Hint, StoreError, Subscription};
+use crate::system;
 
 /// The shortest pause between two updates of all channels: a server may end each new connection at
 /// once.
@@ -35,8 +35,8 @@ pub(super) struct Subscriptions {
     pub(super) hints: Arc<HintReceiver>,
     topology: Arc<Topology>,
     channels: Mutex<HashMap<String, Channel>>,
-    /// The last attempt to subscribe failed.
-    has_failed: AtomicBool,
+    /// When an attempt to subscribe failed, if none has succeeded since.
+    failed: Mutex<Option<Instant>>,
     /// Notified when a subscription has ended that may be needed.
     restore_needed: Arc<Notify>,
     tell: Tell,
@@ -68,7 +68,7 @@ impl Subscriptions {
                 hints,
                 topology: topology.clone(),
                 channels: Mutex::default(),
-                has_failed: AtomicBool::default(),
+                failed: Mutex::default(),
                 restore_needed: Arc::default(),
                 tell: Arc::new(move |news| {
                     if let Some(all) = weak.upgrade() {
@@ -83,9 +83,15 @@ impl Subscriptions {
         all
     }
 
-    /// Returns true if hints can be expected.
+    /// Returns true if hints can be expected. If nobody is subscribed, that is tried again some time
+    /// after a failure.
     pub(super) fn is_open(&self) -> bool {
-        !self.has_failed.load(Ordering::Relaxed)
+        let failed = *lock(&self.failed);
+        failed.is_none_or(|at| system::since(at) >= REFUSED && lock(&self.channels).is_empty())
+    }
+
+    fn note(&self, has_failed: bool) {
+        *lock(&self.failed) = has_failed.then(system::now);
     }
 
     /// Subscribes a waiter to `channel` with the client's id. It goes on if the future is
@@ -99,7 +105,7 @@ impl Subscriptions {
             lock(&all.channels).entry(name.clone()).or_default().waiters += 1;
             let subscription = WaiterSubscription { all, name };
             let updated = subscription.all.update_in_time(&subscription.name).await;
-            subscription.all.has_failed.store(updated.is_err(), Ordering::Relaxed);
+            subscription.all.note(updated.is_err());
             if updated.map_err(errors::on_cluster)? == Updated::SubscribedAgain {
                 // Messages of this channel may be lost. All waiters of the client ask: `Missed` names no
                 // lock.
@@ -219,7 +225,7 @@ impl Subscriptions {
         let (mut updates, mut is_done) = (updates.ready_chunks(names.len()), true);
         while let Some(updated) = updates.next().await {
             if updated.iter().any(Result::is_err) {
-                self.has_failed.store(true, Ordering::Relaxed);
+                self.note(true);
                 is_done = false;
             }
             // Of what was published meanwhile, nothing was heard.
@@ -228,7 +234,7 @@ impl Subscriptions {
             }
         }
         if is_done {
-            self.has_failed.store(false, Ordering::Relaxed);
+            self.note(false);
         }
         is_done
     }
@@ -242,7 +248,12 @@ impl Subscriptions {
                     self.restore_needed.notify_one();
                 }
             }
-            News::Lost => self.restore_needed.notify_one(),
+            News::Lost => {
+                // At once, and not when it is subscribed again: the master may have restarted, and
+                // then another client may have what is idle here.
+                self.hints.deliver(Hint::Missed);
+                self.restore_needed.notify_one();
+            }
         }
     }
 }
