@@ -141,11 +141,15 @@ impl Connection {
     async fn subscribe_again(&self, link: &Link, limit: Duration) -> RedisResult<()> {
         let hints = &self.server().hints;
         // If there is no answer, not at once again either.
-        hints.note_refusal();
-        let subscribed = handshake::subscribe(&self.connector, &link.wire, &link.state);
-        errors::in_time(limit, subscribed).await?;
-        if hints.is_open() {
-            hints.deliver(Hint::Missed);
+        hints.note_asked_again();
+        let subscribed = handshake::subscribe(&self.connector, &link.wire);
+        let subscribed = errors::in_time(limit, subscribed).await?;
+        // The answer may come late, when another link is subscribed.
+        if self.ready_link().is_some_and(|it| Arc::ptr_eq(&it.state, &link.state)) {
+            hints.note(subscribed, &link.state);
+            if hints.is_open() {
+                hints.deliver(Hint::Missed);
+            }
         }
         Ok(())
     }

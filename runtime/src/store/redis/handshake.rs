@@ -11,6 +11,7 @@ use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 
 use super::connector::Connector;
 use super::endpoint::Endpoint;
+use super::hints::Subscribed;
 use super::link::Link;
 use super::link_state::{LinkName, LinkState};
 use super::server_info;
@@ -44,11 +45,11 @@ pub(super) async fn run(
         ask(&["CLIENT", "KILL", "ID", id.as_str(), "ADDR", address.as_str()])
     }));
     // Before the first command, so that no hint is lost that follows from it.
-    let subscribed = subscribe(connector, &wire, &state);
+    let subscribed = subscribe(connector, &wire);
     let settings = read_settings(connector, &ask);
     let (name, info, role, kills, subscribed, settings) =
         tokio::join!(name, info, role, kills, subscribed, settings);
-    subscribed?;
+    let subscribed = subscribed?;
     if let Some(name) = if_allowed::<String>(name)? {
         let name = LinkName::parse(&name, server);
         let _ = name.map(|name| state.name.set(name)); // it was not set yet
@@ -71,18 +72,16 @@ pub(super) async fn run(
         .map(|(name, _)| name)
         .collect();
     connector.server.forget_abandoned(&done);
+    // Only here: a connection that is refused above carries no hints.
+    connector.server.hints.note(subscribed, &state);
     Ok(Link::new(wire, state))
 }
 
 /// Subscribes to the client's channel. A user without that right goes without hints.
-pub(super) async fn subscribe(
-    connector: &Connector,
-    wire: &Wire,
-    state: &Arc<LinkState>,
-) -> RedisResult<()> {
+pub(super) async fn subscribe(connector: &Connector, wire: &Wire) -> RedisResult<Subscribed> {
     let is_external = matches!(connector.endpoint, Endpoint::ExternalPool(_));
     if connector.is_resp2() || !connector.carries_hints || is_external {
-        return Ok(());
+        return Ok(Subscribed::NotHere);
     }
     let hints = &connector.server.hints;
     // A user that may not publish sends no hints; the other clients have the same user, and
@@ -93,14 +92,13 @@ pub(super) async fn subscribe(
     let (subscribed, published) =
         tokio::join!(connection.subscribe(&hints.channel), publish.query_async::<Value>(&mut same));
     match subscribed.and(published.map(drop)) {
-        Ok(()) => hints.set_source(Some(state.clone())),
+        Ok(()) => Ok(Subscribed::Yes),
         Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) => {
-            hints.note_refusal();
             connector.log_no_hints(&error);
+            Ok(Subscribed::Refused)
         }
-        Err(error) => return Err(error),
+        Err(error) => Err(error),
     }
-    Ok(())
 }
 
 /// Reads, once a client, the settings that there are warnings about.

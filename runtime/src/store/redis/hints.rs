@@ -43,9 +43,18 @@ enum Source {
     Open(Arc<LinkState>),
 }
 
+/// What the server has said to a subscription.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Subscribed {
+    /// This connection carries no hints.
+    NotHere,
+    Yes,
+    Refused,
+}
+
 /// How long a client that was refused the subscription does without hints, before it asks again:
 /// somebody may have given its user the right.
-pub(super) const REFUSED: Duration = Duration::from_secs(10);
+pub(in crate::store::redis) const REFUSED: Duration = Duration::from_secs(10);
 
 impl HintReceiver {
     /// A receiver of the hints that the scripts publish below this prefix.
@@ -89,9 +98,22 @@ impl HintReceiver {
         *lock(&self.source) = source.map_or(Source::None, Source::Open);
     }
 
-    /// Notes that the server refuses the subscription.
-    pub(super) fn note_refusal(&self) {
-        *lock(&self.source) = Source::Refused { asked: system::now() };
+    /// Notes what the server has said to the subscription of a connection that is used from now on.
+    pub(super) fn note(&self, subscribed: Subscribed, link: &Arc<LinkState>) {
+        match subscribed {
+            Subscribed::NotHere => {}
+            Subscribed::Yes => self.set_source(Some(link.clone())),
+            Subscribed::Refused => {
+                *lock(&self.source) = Source::Refused { asked: system::now() };
+            }
+        }
+    }
+
+    /// Notes that the server is asked again.
+    pub(super) fn note_asked_again(&self) {
+        if let Source::Refused { asked } = &mut *lock(&self.source) {
+            *asked = system::now();
+        }
     }
 
     /// Returns true if the server has refused the subscription, and is to be asked again now.
