@@ -30,7 +30,7 @@ use super::spec::{QueueName, lingering_weight, name};
 use super::turns::{EndedTurn, TURN, TurnId, TurnState, cancel};
 use crate::core::fence::Fence;
 use crate::state::lease::{GrantTimes, LocalLease};
-use crate::store::{Request, Subscription, TOKENS, Usage};
+use crate::store::{Kind, Request, Subscription, TOKENS, Usage};
 
 impl LocalQueues {
     /// Begins a lingering turn for a lease that has just ended, if it may linger here, and asks the
@@ -53,7 +53,11 @@ impl LocalQueues {
             let mut queues = self.lock();
             let is_paused = queues.recalls.is_paused(&name, now);
             let queue = self.queue(&mut queues, &name, now);
-            let may = !is_paused && queue.waiting.is_empty();
+            // A task that asks was here before those to come. Where several may hold the lock, it asks
+            // for another lease than this one.
+            let is_shared = matches!(request.kind, Kind::Semaphore { .. } | Kind::Read);
+            let is_asked_for = queue.has_askers() && !is_shared;
+            let may = !is_paused && queue.waiting.is_empty() && !is_asked_for;
             if !may {
                 if queue.is_idle() {
                     queues.by_name.remove(&name);

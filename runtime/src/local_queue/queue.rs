@@ -103,6 +103,17 @@ impl LocalQueue {
         taken == 0 || self.askers < MAX_ASKERS && taken + weight(kind) <= capacity
     }
 
+    /// Returns true if the first waiter has room, and only waits to hear whether an idle lease is still
+    /// there.
+    pub(super) fn waits_for_an_answer(&self) -> bool {
+        let has_room = |first: &QueuedWaiter| self.has_room(first.spec.0);
+        self.turns.is_asking() && self.waiting.front().is_some_and(has_room)
+    }
+
+    pub(super) fn has_askers(&self) -> bool {
+        self.askers > 0
+    }
+
     /// Takes a waiter out of the queue. `None` if it was admitted before.
     pub(super) fn leave(&mut self, number: u64) -> Option<QueuedWaiter> {
         let at = self.waiting.binary_search_by_key(&number, |waiter| waiter.number).ok()?;

@@ -122,7 +122,8 @@ impl LocalQueues {
         let Some(queue) = queues.by_name.get_mut(&name) else { return TryEntry::Ask };
         if !queue.waiting.is_empty() {
             let is_silent = now >= queue.last_activity + LIVE;
-            return if is_silent { TryEntry::Ask } else { TryEntry::Busy };
+            let is_busy = !is_silent && !queue.waits_for_an_answer();
+            return if is_busy { TryEntry::Busy } else { TryEntry::Ask };
         }
         let spec = (request.kind, request.owner.clone());
         match queue.take_idle(&Need { spec: &spec, ttl, whole, since }, now) {

@@ -329,3 +329,80 @@ async fn a_lease_that_is_not_renewed_goes_to_nobody_in_parts() {
         assert!(second.remaining() > TTL * 8 / 10, "{:?}", second.remaining());
     }
 }
+
+/// A task was handed a permit that lingers, and nobody polls it. Another task, which waits for room,
+/// has that permit soon.
+#[tokio::test(start_paused = true)]
+async fn a_hand_off_that_nobody_takes_up_keeps_no_permit() {
+    let (locks, _faults) = Locks::in_memory_with_faults();
+    let permit = || locks.semaphore("s", 2).ttl(TTL).wait(TTL * 100).linger(SECOND);
+    let both = [permit().acquire().await.unwrap(), permit().acquire().await.unwrap()];
+    for held in both {
+        let _ = held.release().await.unwrap();
+    }
+    let (first, _second) = (permit().acquire().await.unwrap(), permit().acquire().await.unwrap());
+    let mut silent = Box::pin(async { permit().acquire().await });
+    assert!(is_pending(&mut silent).await);
+    let _ = first.release().await.unwrap();
+    let begun = Instant::now();
+    let permit = permit();
+    let third = tokio::spawn(async move { permit.acquire().await }).await.unwrap().unwrap();
+    assert!(begun.elapsed() < SECOND / 2, "{:?}", begun.elapsed());
+    drop((third, silent));
+}
+
+/// A task asks the store, because it has waited for a turn behind a lease that lingers, and has not
+/// been polled since. Its lease is for that task, and not for the next that comes.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_asks_is_not_passed() {
+    let (locks, _faults) = Locks::in_memory_with_faults();
+    let lingering = || mutex(&locks).linger(SECOND);
+    let _ = lingering().lock().await.unwrap().release().await.unwrap();
+    let held = lingering().lock().await.unwrap();
+    let mut asks = Box::pin(async { lingering().lock().await });
+    assert!(is_pending(&mut asks).await);
+    sleep(TURN * 3).await;
+    let _ = held.release().await.unwrap();
+    let mut later = Box::pin(async { lingering().lock().await });
+    assert!(is_pending(&mut later).await);
+    let first = asks.await.unwrap();
+    assert!(is_pending(&mut later).await);
+    let _ = first.release().await.unwrap();
+    assert!(later.await.unwrap().is_held());
+}
+
+/// A try asks the store whether an idle permit is still there. Meanwhile others are free.
+#[tokio::test(start_paused = true)]
+async fn tries_get_free_permits_beside_a_question() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let permit = || locks.semaphore("s", 64).ttl(TTL).linger(TTL);
+    let _ = permit().acquire().await.unwrap().release().await.unwrap();
+    sleep(SECOND * 2).await;
+    faults.on(Step::Release).next(Fault::Delay(SECOND / 2));
+    let mut asks = Box::pin(async { permit().try_acquire().await });
+    assert!(is_pending(&mut asks).await);
+    let beside = permit().try_acquire().await.unwrap();
+    assert!(asks.await.unwrap().is_held() && beside.is_held());
+}
+
+/// The tasks find their tick done, and wait for the next one. Then another process has it for long, and
+/// the last task hardly ever is the one that asks: it waits behind the others.
+#[tokio::test(start_paused = true)]
+async fn the_time_until_the_next_tick_is_a_part_of_the_wait() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let other = another(faults.store());
+    let minute = SECOND * 60;
+    let job = |locks: &Locks| locks.mutex("job").ttl(TTL).once_per(minute).wait(minute * 10);
+    job(&locks).lock().await.unwrap().complete().await.unwrap();
+    let has_it = waiter(job(&other)).await;
+    let mut others = Vec::new();
+    for _ in 0..8 {
+        others.push(waiter(job(&locks)).await);
+    }
+    let begun = Instant::now();
+    let second = waiter(job(&locks).wait(minute * 3 / 2)).await;
+    let _held = has_it.await.unwrap().unwrap();
+    let error = second.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::TimedOut { .. }), "{error:?}");
+    assert!(begun.elapsed() <= minute * 3 / 2 + SECOND, "{:?}", begun.elapsed());
+}

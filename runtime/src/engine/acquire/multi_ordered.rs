@@ -16,7 +16,7 @@ use super::single::acquire;
 use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::core::error::{LockError, Step};
-use crate::core::options::{Options, Wait};
+use crate::core::options::Options;
 use crate::core::timers::check_timers;
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::lease_set::LeaseSet;
@@ -145,10 +145,7 @@ impl OrderedAcquire<'_> {
     async fn acquire_in_order(&mut self) -> Result<LeaseSet, LockError> {
         let mut held = LeaseSet::new();
         for spec in self.specs {
-            let wait = match self.options.wait {
-                Wait::For(_) => Wait::For(self.schedule.left(self.shared.client.store.now())),
-                Wait::Forever => Wait::Forever,
-            };
+            let wait = self.schedule.wait_left(self.shared.client.store.now());
             let next = acquire(self.shared, spec.clone(), Options { wait, ..self.options });
             let next = tokio::select! {
                 biased;

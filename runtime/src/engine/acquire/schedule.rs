@@ -87,6 +87,14 @@ impl AskSchedule {
         }
     }
 
+    /// The wait of a part of the acquisition that begins now.
+    pub(super) fn wait_left(&self, now: Instant) -> Wait {
+        match self.wait {
+            Wait::Forever => Wait::Forever,
+            Wait::For(_) => Wait::For(self.left(now)),
+        }
+    }
+
     /// Notes how long it has waited.
     pub(super) fn note_waited(&mut self, now: Instant) {
         self.waited = now.saturating_duration_since(self.begun);

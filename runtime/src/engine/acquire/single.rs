@@ -146,7 +146,8 @@ async fn acquire_since(
             Err(waiter) => {
                 // Boxed, like the later wait for hints: each would enlarge the future of an
                 // acquisition that does not wait.
-                let admission = wait_for_admission(&client.keeper.shutdown, waiter, options.wait);
+                let wait = schedule.wait_left(client.store.now());
+                let admission = wait_for_admission(&client.keeper.shutdown, waiter, wait);
                 let Some(admission) = Box::pin(admission).await? else {
                     schedule.note_waited(client.store.now());
                     return Err(schedule.timed_out(spec.key));

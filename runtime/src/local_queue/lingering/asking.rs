@@ -10,6 +10,7 @@ use super::super::spec::QueueName;
 use super::super::turns::TurnId;
 use crate::core::error::Outcome;
 use crate::core::fence::Fence;
+use crate::core::timers::runtime_with_timers;
 use crate::keeper::UnknownOutcome;
 use crate::state::lease::GrantTimes;
 use crate::state::shutdown::ActivityGuard;
@@ -85,6 +86,10 @@ impl Asking {
     ///
     /// If it is dropped, the keeper cancels the request after the command.
     pub(crate) async fn settle(mut self) -> Result<Option<Ended>, StoreError> {
+        // Without timers it does not wait, and releases.
+        if runtime_with_timers().is_none() {
+            self.subscribing = None;
+        }
         if let Some(subscribing) = &mut self.subscribing {
             // A lease that is released late keeps the lock from others, and one that lingers only
             // saves a command.
@@ -126,7 +131,7 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         if !self.is_settled {
-            self.queues.end(&self.name, self.turn);
+            // In this order: who asks the store next knows of the cancel.
             let outcome = UnknownOutcome::new(self.unanswered_since, self.sent);
             let requests = vec![self.request.clone()];
             self.queues.client.keeper.cancel_later(
@@ -134,6 +139,7 @@ impl Drop for Asking {
                 self.command.take().map(Reply::of_any),
                 outcome,
             );
+            self.queues.end(&self.name, self.turn);
         }
     }
 }
