@@ -29,8 +29,8 @@ impl SubscriptionState {
     }
 
     /// Returns true if it failed long ago.
-    pub(super) fn is_to_retry(&self) -> bool {
-        matches!(self, Self::Failed(since) if system::since(*since) >= RETRY)
+    pub(super) fn is_to_retry(&self, now: Instant) -> bool {
+        matches!(self, Self::Failed(at) if now.saturating_duration_since(*at) >= RETRY)
     }
 
     /// Waits for it, and no longer than that: until it is there, the request asks often.

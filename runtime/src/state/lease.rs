@@ -276,7 +276,7 @@ impl LocalLease {
 
     pub(crate) fn lose(&self, reason: LossReason) {
         if self.phase.lose(reason) {
-            debug_assert!(!self.phase.is_held() && self.phase.lost() == Some(reason));
+            debug_assert!(self.phase.lost() == Some(reason), "it ends in two ways");
             self.changed.notify_waiters();
             // A shutdown waits until its holder has released it.
             if reason != LossReason::ShutDown {

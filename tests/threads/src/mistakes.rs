@@ -216,7 +216,8 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "the end of a job is told before it is noted",
         file: "keeper/state.rs",
-        code: "self.shared.agenda().unfinished.remove(&self.id);
+        code: "let was_unfinished = self.shared.agenda().unfinished.remove(&self.id);
+        debug_assert!(was_unfinished, \"a job finishes twice\");
         self.shared.finished.notify_all();",
         wrong: "self.shared.finished.notify_all();
         self.shared.agenda().unfinished.remove(&self.id);",
