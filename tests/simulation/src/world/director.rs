@@ -53,7 +53,7 @@ pub(super) struct Director {
     links_until: BTreeMap<Link, Micros>,
     /// Until when nothing is promised to those who wait: to all of them, and to those of a process.
     disturbed_until: Micros,
-    refused_until: Micros,
+    refused_until: Option<Micros>,
     processes_disturbed_until: BTreeMap<usize, Micros>,
     liveness: Liveness,
     listeners: Listeners,
@@ -82,7 +82,7 @@ impl Director {
             next_later: 0,
             links_until: BTreeMap::new(),
             disturbed_until: 0,
-            refused_until: 0,
+            refused_until: None,
             processes_disturbed_until: BTreeMap::new(),
             liveness: Liveness::default(),
             listeners: Listeners::default(),
@@ -264,11 +264,11 @@ impl Director {
 
     /// Notes until when a server refuses a command.
     pub(super) fn note_refusals(&mut self, until: Micros) {
-        self.refused_until = self.refused_until.max(until);
+        self.refused_until = self.refused_until.max(Some(until));
     }
 
-    /// Until when a server has refused a command; 0 if none has.
-    pub(super) fn refused_until(&self) -> Micros {
+    /// Until when a server has refused a command, if one has.
+    pub(super) fn refused_until(&self) -> Option<Micros> {
         self.refused_until
     }
 

@@ -52,7 +52,7 @@ impl Listeners {
                 deaf.extend(unheard(&server.core().borrow()).into_iter().map(|it| (address, it)));
             }
         }
-        let is_judged = now >= director.refused_until() + REFUSED;
+        let is_judged = director.refused_until().is_none_or(|until| now >= until + REFUSED);
         let mut before = std::mem::take(&mut self.since);
         let mut found = Vec::new();
         for (address, waiter) in deaf {
