@@ -144,7 +144,7 @@ fn show(table: &mut Table, tasks: usize, contenders: &[Contender], results: &[Ve
         let target = match (contender, tasks) {
             (Contender::Raw, 1) => Some(Target::AtLeast(0.9)),
             (Contender::Raw, _) => Some(Target::AtLeast(1.0)),
-            (Contender::RslockNodelay, _) => Some(Target::AtLeast(0.99)),
+            (Contender::RslockNodelay, 1) => Some(Target::AtLeast(0.99)),
             (Contender::Rslock, 512) => Some(Target::AtLeast(1.1)),
             (Contender::Rslock, _) => Some(Target::AtLeast(0.85)),
             _ => None,
