@@ -10,6 +10,7 @@
 //! | the held count of a forced lock without live holders | the rules say that nobody held it |
 //! | when a record ends, and how long a refusal says that is | the rules count parts of a millisecond |
 //! | a free record that nobody needs, where a call releases one mutex for several requests | the script deletes it for the first of them alone |
+//! | holders that have ended, where a quorum asks a member for a lease | the rules remove them first, the script looks at this one alone |
 //! | when a record ends that was deleted by hand, and is there anew | a renewal in the rules lets it stay as long as the set of holders, the script as long as the lease |
 
 mod answers;
@@ -98,6 +99,9 @@ pub(super) fn problems(
             && call.requests.iter().filter(is_place).count() > 1
         {
             script.record.take_if(is_free);
+        }
+        if call.script.verb == Verb::Repair {
+            script.holders.retain(|it| it.deadline > now);
         }
         if let Some(text) = difference(&rules, &script) {
             found.push(format!("{place}: {text}"));
