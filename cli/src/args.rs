@@ -6,10 +6,6 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-#[cfg(test)]
-#[allow(dead_code, reason = "the library reads the rest")]
-mod option_rules;
-
 /// Looks at locks, frees them, and runs commands under them.
 #[derive(Debug, Parser)]
 #[command(name = "leasehold", version, after_help = CODES)]
@@ -246,41 +242,6 @@ mod tests {
     #[test]
     fn the_options_fit_together() {
         Cli::command().debug_assert();
-    }
-
-    /// What the library would refuse, the tool refuses before it connects.
-    #[cfg(unix)]
-    #[test]
-    fn the_options_exclude_one_another_as_those_of_the_library() {
-        let refuses = |options: &[&str]| {
-            let flags = options.iter().flat_map(|name| {
-                let value = if *name == "permits" { "2" } else { "1h" };
-                [format!("--{}", name.replace('_', "-")), value.to_owned()]
-            });
-            let args = ["leasehold", "run", "key"].map(str::to_owned).into_iter().chain(flags);
-            Cli::try_parse_from(args.chain(["--", "true"].map(str::to_owned))).is_err()
-        };
-        let has = |option: &str| {
-            Cli::command()
-                .find_subcommand("run")
-                .is_some_and(|run| run.get_arguments().any(|it| it.get_id() == option))
-        };
-        let mut seen = 0;
-        for rule in option_rules::ALL.iter().filter(|rule| has(rule.option)) {
-            let own = rule.option;
-            let with_needed = [own].into_iter().chain(rule.needs.map(|(other, _)| other));
-            assert!(!refuses(&with_needed.collect::<Vec<_>>()), "{own}");
-            let others = rule.not_with.iter().map(|(other, _)| *other).filter(|it| has(it));
-            for other in others.chain(rule.is_for_mutexes.then_some("permits")) {
-                assert!(refuses(&[own, other]), "{own} with {other}");
-                seen += 1;
-            }
-            if rule.needs.is_some() {
-                assert!(refuses(&[own]), "{own} alone");
-                seen += 1;
-            }
-        }
-        assert_eq!(seen, 4);
     }
 
     #[cfg(unix)]

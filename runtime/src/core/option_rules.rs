@@ -1,9 +1,8 @@
 //! Which values the options of a lock take, and which options exclude one another.
 //!
-//! The runtime checks the options of a handle by these rules, the attribute its arguments, and a
-//! test of the tool its arguments. A crate of macros can't use the runtime, and they are no public
-//! API, so `macros/src` and `cli/src/args` have copies of this file. A test compares them, and the
-//! tables of the docs.
+//! The runtime checks the options of a handle by these rules, and the attribute its arguments. A
+//! crate of macros can't use the runtime, so `macros/src/option_rules.rs` is a copy of this file. A
+//! test compares the two, and the tables of the docs with both; another one the tool's arguments.
 
 use std::fmt;
 use std::time::Duration;

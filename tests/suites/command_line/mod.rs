@@ -6,6 +6,7 @@ mod forcing;
 mod in_cron;
 mod looking;
 mod losing;
+mod options;
 mod running;
 mod signals;
 
