@@ -79,14 +79,18 @@ impl Drop for Link {
     }
 }
 
-/// Connects a client to the server, over both lanes.
-fn join(client: TcpStream, port: u16, lanes: &[Arc<Lane>; 2]) -> io::Result<()> {
+/// Connects to the server of a port for a client. Gives both ways: from where, and to where.
+pub(crate) fn ways(client: TcpStream, port: u16) -> io::Result<[(TcpStream, TcpStream); 2]> {
     let server = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
     }
-    let ways = [(client.try_clone()?, server.try_clone()?), (server, client)];
-    for ((from, to), lane) in ways.into_iter().zip(lanes.clone()) {
+    Ok([(client.try_clone()?, server.try_clone()?), (server, client)])
+}
+
+/// Connects a client to the server, over both lanes.
+fn join(client: TcpStream, port: u16, lanes: &[Arc<Lane>; 2]) -> io::Result<()> {
+    for ((from, to), lane) in ways(client, port)?.into_iter().zip(lanes.clone()) {
         thread::spawn(move || {
             // An end or an error of one side is passed on to the other.
             let _ = lane.carry(&from, &to);

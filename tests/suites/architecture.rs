@@ -11,6 +11,11 @@ use self::arrows::{Arrow, Crate};
 /// The source of the crates that are published.
 const PUBLISHED: [&str; 4] = ["runtime/src", "macros/src", "console/src", "cli/src"];
 
+/// The files of those crates.
+fn published() -> Vec<(String, String)> {
+    PUBLISHED.iter().flat_map(|folder| files(&project().join(folder))).collect()
+}
+
 fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -180,8 +185,7 @@ fn the_library_is_quiet() {
 /// those of the attribute are a page.
 #[test]
 fn files_are_small() {
-    let all = PUBLISHED.iter().flat_map(|folder| files(&project().join(folder)));
-    for (path, text) in all {
+    for (path, text) in published() {
         let is_macros = text.contains("proc_macro_attribute");
         let lines = text.lines().filter(|line| !is_macros || !line.starts_with("///")).count();
         assert!(lines <= 350, "{path} has {lines} lines");
@@ -191,8 +195,7 @@ fn files_are_small() {
 /// `./tests/run long` finds the tests that make up their inputs by the name of their module.
 #[test]
 fn inputs_are_made_up_in_modules_called_hostile() {
-    let all = PUBLISHED.iter().flat_map(|folder| files(&project().join(folder)));
-    let all: Vec<_> = all.collect();
+    let all = published();
     let made_up: Vec<_> = all.iter().filter(|(_, text)| text.contains("proptest! {")).collect();
     assert!(made_up.len() > 10, "{} files", made_up.len());
     for (path, text) in made_up {

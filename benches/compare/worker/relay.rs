@@ -3,7 +3,7 @@
 //! Bytes of one way keep their order and do not wait for each other, so the delay takes nothing off
 //! the rate. It is a process of its own, so that its processor time counts for no contender.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::link::ways;
 
 /// The most bytes that are read at a time.
 const PACKET: usize = 1 << 16;
@@ -31,20 +32,12 @@ impl Relay {
         println!("{}", listener.local_addr()?.port());
         let delay = Duration::from_micros(self.delay_us);
         for client in listener.incoming() {
-            join(client?, self.port, delay)?;
+            for (from, to) in ways(client?, self.port)? {
+                carry(from, to, delay);
+            }
         }
         Ok(())
     }
-}
-
-fn join(client: TcpStream, port: u16, delay: Duration) -> io::Result<()> {
-    let server = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    for stream in [&client, &server] {
-        stream.set_nodelay(true)?;
-    }
-    carry(client.try_clone()?, server.try_clone()?, delay);
-    carry(server, client, delay);
-    Ok(())
 }
 
 /// One way, on two threads: one reads, and one waits and writes.
