@@ -38,7 +38,7 @@ pub use self::answers::{
 pub use self::ask::{Ask, Reply, renew_each};
 pub use self::command::{Command, LockCommand, RequestCommand};
 use self::contract::at_once;
-pub(crate) use self::contract::{LIVE, SUBSCRIBING};
+pub(crate) use self::contract::{LIVE, RESUBSCRIBE, SUBSCRIBING};
 pub use self::contract::{
     LIVE_MOST, Listener, OFFER, Renewals, Store, StoreFuture, Subscription, TOKENS, validity,
 };

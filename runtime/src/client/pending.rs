@@ -142,7 +142,7 @@ impl PendingRequest {
                 return answer;
             }
         }
-        if self.subscription.is_to_retry(self.now())
+        if self.subscription.is_to_retry()
             && let Some(subscription) = self.client().store.subscribe(&self.request)
         {
             self.subscription = SubscriptionState::Later(subscription);

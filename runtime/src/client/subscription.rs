@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use crate::store::{StoreFuture, Subscription};
+use crate::store::{RESUBSCRIBE, StoreFuture, Subscription};
 use crate::system;
 
 pub(super) enum SubscriptionState {
@@ -16,9 +16,6 @@ pub(super) enum SubscriptionState {
     Failed(Instant),
 }
 
-/// The pause after a failure.
-const RETRY: Duration = Duration::from_secs(10);
-
 impl SubscriptionState {
     pub(super) fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
@@ -29,8 +26,9 @@ impl SubscriptionState {
     }
 
     /// Returns true if it failed long ago.
-    pub(super) fn is_to_retry(&self, now: Instant) -> bool {
-        matches!(self, Self::Failed(at) if now.saturating_duration_since(*at) >= RETRY)
+    pub(super) fn is_to_retry(&self) -> bool {
+        let Self::Failed(at) = self else { return false };
+        system::now().saturating_duration_since(*at) >= RESUBSCRIBE
     }
 
     /// Waits for it, and no longer than that: until it is there, the request asks often.

@@ -181,8 +181,8 @@ async fn cancel_all(store: &Arc<dyn Store>, limit: &JobLimit, requests: &[Reques
 }
 
 /// Sends a command until it is answered, or for as long as its request may last after the first
-/// failure. Returns the answer, if there was one. A refusal is no reason to give up: an operator may be changing
-/// permissions or passwords.
+/// failure. Returns the answer, if there was one. A refusal is no reason to give up: an operator may
+/// be changing permissions or passwords.
 async fn retry_until_over<T, F: Future<Output = Result<T, StoreError>>>(
     store: &Arc<dyn Store>,
     limit: &JobLimit,

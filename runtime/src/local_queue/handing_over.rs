@@ -91,7 +91,7 @@ impl LocalQueues {
                 running.left -= 1;
                 debug_assert!(matches!(running.state, TurnState::InUse), "its lease was released");
                 running.state = TurnState::HandedOver(handoff());
-                running.is_needed(waiter.whole);
+                running.set_needs_whole(waiter.whole);
                 debug_assert!(running.has_its_tokens(), "a token that the store may give again");
                 queue.last_activity = now;
                 (Some(waiter), running.is_short(now), true)

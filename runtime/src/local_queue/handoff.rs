@@ -108,8 +108,8 @@ impl Handoff {
     }
 
     /// Notes whether its next holder needs the whole TTL, because it does not renew it.
-    pub(super) fn is_needed(&mut self, whole: bool) {
-        self.needs_whole = whole;
+    pub(super) fn set_needs_whole(&mut self, needs_whole: bool) {
+        self.needs_whole = needs_whole;
     }
 
     pub(super) fn times(&self) -> GrantTimes {

@@ -30,7 +30,7 @@ use super::spec::{QueueName, lingering_weight, name};
 use super::turns::{EndedTurn, TURN, TurnId, TurnState, cancel};
 use crate::core::fence::Fence;
 use crate::state::lease::{GrantTimes, LocalLease};
-use crate::store::{Kind, Request, Subscription, TOKENS, Usage};
+use crate::store::{Request, Subscription, TOKENS, Usage};
 
 impl LocalQueues {
     /// Begins a lingering turn for a lease that has just ended, if it may linger here, and asks the
@@ -55,8 +55,7 @@ impl LocalQueues {
             let queue = self.queue(&mut queues, &name, now);
             // A task that asks was here before those to come. Where several may hold the lock, it asks
             // for another lease than this one.
-            let is_shared = matches!(request.kind, Kind::Semaphore { .. } | Kind::Read);
-            let is_asked_for = queue.has_askers() && !is_shared;
+            let is_asked_for = queue.has_askers() && request.kind.is_fenced();
             let may = !is_paused && queue.waiting.is_empty() && !is_asked_for;
             if !may {
                 if queue.is_idle() {
@@ -138,7 +137,7 @@ impl LocalQueues {
             let handoff = handoff.take()?;
             if let Some(first) = queue.waiting.pop_front() {
                 turn.state = TurnState::HandedOver(handoff);
-                turn.is_needed(first.whole);
+                turn.set_needs_whole(first.whole);
                 return Some(first);
             }
             // A question to the store does not start its idle time anew.

@@ -169,7 +169,7 @@ impl LocalQueues {
             let Some(waiter) = queue.next_in_turn(turn, spec, (ttl, &times), self.now()) else {
                 return Some(Err(queue.turns.end(turn)));
             };
-            queue.turns.find(turn)?.is_needed(waiter.whole);
+            queue.turns.find(turn)?.set_needs_whole(waiter.whole);
             Some(Ok(waiter))
         });
         match waiter {

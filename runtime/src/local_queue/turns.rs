@@ -91,9 +91,9 @@ impl Turn {
     }
 
     /// Notes whether the waiter to which its lease was handed over needs the whole TTL.
-    pub(super) fn is_needed(&mut self, whole: bool) {
+    pub(super) fn set_needs_whole(&mut self, needs_whole: bool) {
         if let TurnState::HandedOver(handoff) = &mut self.state {
-            handoff.is_needed(whole);
+            handoff.set_needs_whole(needs_whole);
         }
     }
 

@@ -50,6 +50,10 @@ pub const OFFER: Duration = Duration::from_secs(1);
 /// may be silent.
 pub(crate) const SUBSCRIBING: Duration = Duration::from_millis(250);
 
+/// How long a client does without messages after its subscription has failed or was refused, before it
+/// tries again: somebody may have given its user the right.
+pub(crate) const RESUBSCRIBE: Duration = Duration::from_secs(10);
+
 /// How long a grant may be relied on: its TTL less the drift between two
 /// clocks, after Redlock.
 #[must_use]

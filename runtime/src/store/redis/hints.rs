@@ -12,7 +12,7 @@ use super::link_state::LinkState;
 use super::secret::Secret;
 use super::sync::lock;
 use crate::core::key::LockKey;
-use crate::store::{ClientId, Hint, Listener, RequestId};
+use crate::store::{ClientId, Hint, Listener, RESUBSCRIBE, RequestId};
 use crate::system;
 
 /// Receives the hints of one server, or of a cluster, and hands them to the listener.
@@ -51,10 +51,6 @@ pub(super) enum Subscribed {
     Yes,
     Refused,
 }
-
-/// How long a client that was refused the subscription does without hints, before it asks again:
-/// somebody may have given its user the right.
-pub(in crate::store::redis) const REFUSED: Duration = Duration::from_secs(10);
 
 impl HintReceiver {
     /// A receiver of the hints that the scripts publish below this prefix.
@@ -118,7 +114,7 @@ impl HintReceiver {
 
     /// Returns true if the server has refused the subscription, and is to be asked again now.
     pub(super) fn is_to_ask_again(&self) -> bool {
-        matches!(&*lock(&self.source), Source::Refused { asked } if system::since(*asked) >= REFUSED)
+        matches!(&*lock(&self.source), Source::Refused { asked } if system::since(*asked) >= RESUBSCRIBE)
     }
 
     /// Returns true if a working connection carries hints.

@@ -10,10 +10,9 @@ use tokio::time::{sleep, timeout};
 use super::backoff::Backoff;
 use super::connector::{Connector, is_full, with_resp2};
 use super::errors;
-use super::hints::REFUSED;
 use super::link_state::LinkState;
 use super::wire::Wire;
-use crate::store::Hint;
+use crate::store::{Hint, RESUBSCRIBE};
 use crate::system;
 
 /// How often the connection is checked: it may be silent for hours, and also once its other
@@ -40,7 +39,7 @@ pub(super) async fn run(connector: &Connector) {
         match ended {
             Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) && !is_full(&error) => {
                 connector.log_no_hints(&error);
-                sleep(REFUSED).await;
+                sleep(RESUBSCRIBE).await;
             }
             Err(error) => tracing::debug!(%error, "the connection for hints failed"),
             Ok(()) => tracing::debug!("the connection for hints was closed"),

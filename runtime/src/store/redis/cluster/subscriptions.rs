@@ -18,9 +18,9 @@ use super::slots;
 use super::topology::{Next, Topology, no_slots};
 use crate::store::redis::backoff::Backoff;
 use crate::store::redis::errors;
-use crate::store::redis::hints::{HintReceiver, REFUSED};
+use crate::store::redis::hints::HintReceiver;
 use crate::store::redis::sync::lock;
-use crate::store::{Hint, StoreError, Subscription};
+use crate::store::{Hint, RESUBSCRIBE, StoreError, Subscription};
 use crate::system;
 
 /// The shortest pause between two updates of all channels: a server may end each new connection at
@@ -87,7 +87,7 @@ impl Subscriptions {
     /// after a failure.
     pub(super) fn is_open(&self) -> bool {
         let failed = *lock(&self.failed);
-        failed.is_none_or(|at| system::since(at) >= REFUSED && lock(&self.channels).is_empty())
+        failed.is_none_or(|at| system::since(at) >= RESUBSCRIBE && lock(&self.channels).is_empty())
     }
 
     fn note(&self, has_failed: bool) {

@@ -481,7 +481,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-refused-subscription-is-not-asked-for-again",
         20,
         "store/redis/hints.rs",
-        "system::since(*asked) >= REFUSED",
+        "system::since(*asked) >= RESUBSCRIBE",
         "{ let _ = asked; false }",
     )
     .on(Deployment::Single)
