@@ -1,6 +1,7 @@
 //! The bytes between processes and servers: events in the order of their true times. Nothing here
 //! waits: the world says how far time has come.
 
+mod forgotten;
 mod half_open;
 mod host;
 mod links;
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
 
+use self::forgotten::Ended;
 pub use self::half_open::Way;
 pub use self::host::{BEGINNING_US, Condition, Host};
 pub use self::links::{Cut, Fate, LONGEST_STALL, LinkFaults, Links};
@@ -80,6 +82,8 @@ pub struct Network {
     next_connection: ConnectionId,
     /// The processes that have just tried a connection of which a way is lost.
     tried: BTreeSet<ProcessId>,
+    /// The servers that have ended, and have not come back with their keys.
+    ended: BTreeMap<SocketAddr, Ended>,
     pub links: Links,
     rng: Rng,
     pub trace: Trace,
@@ -97,6 +101,7 @@ impl Network {
             connections: BTreeMap::new(),
             next_connection: 1,
             tried: BTreeSet::new(),
+            ended: BTreeMap::new(),
             links: Links::default(),
             rng,
             trace,
@@ -196,6 +201,7 @@ impl Network {
 
     /// A client closes its end at this time. What it has sent still arrives.
     pub(crate) fn close(&mut self, id: ConnectionId, at: Micros) {
+        self.see_end(id, at);
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if connection.lost == Some(Way::There) {
             return;
@@ -355,16 +361,6 @@ impl Network {
             }
             connection.last_back = back;
             self.schedule(back, id, Event::Deliver { bytes });
-        }
-    }
-
-    /// The server ends all its connections, and accepts none until it is up again.
-    pub fn stop(&mut self, address: SocketAddr) {
-        self.host(address).condition = Condition::Down;
-        let of_host = |(id, it): (&ConnectionId, &Connection)| (it.host == address).then_some(*id);
-        let ids: Vec<_> = self.connections.iter().filter_map(of_host).collect();
-        for id in ids {
-            self.break_off(id);
         }
     }
 }

@@ -83,6 +83,15 @@ pub(crate) fn in_network(call: impl FnOnce(&mut Network, Micros)) {
     }
 }
 
+/// The process that is driven.
+///
+/// # Panics
+///
+/// Outside of all processes.
+pub(crate) fn id() -> ProcessId {
+    CURRENT.with_borrow(|current| current.as_ref().expect("a process is driven").id)
+}
+
 /// True time, for the process that is driven.
 ///
 /// # Panics

@@ -26,7 +26,7 @@ mod sorted_sets;
 mod strings;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use self::connection::Answered;
@@ -134,6 +134,20 @@ impl Server {
     /// Whether a replica has confirmed the grant of a token, if this server has made it.
     pub(crate) fn is_confirmed(&self, lock: &str, token: u64) -> Option<bool> {
         self.oracle.as_ref()?.grants().is_confirmed(&self.core.borrow(), lock, token)
+    }
+
+    /// The first tokens of all that it has granted, by lock.
+    pub(crate) fn granted(&self) -> BTreeMap<String, BTreeSet<u64>> {
+        let mut granted = BTreeMap::<_, BTreeSet<_>>::new();
+        for (lock, token) in self.oracle.iter().flat_map(|it| it.grants().all()) {
+            granted.entry(lock.to_owned()).or_default().insert(token);
+        }
+        granted
+    }
+
+    /// The first token of the grant that a token is from, if this server has made it.
+    pub(crate) fn first_token(&self, lock: &str, token: u64) -> Option<u64> {
+        self.oracle.as_ref()?.grants().first(lock, token)
     }
 
     /// When the lease of a token ends, in milliseconds of its clock, if somebody has it.

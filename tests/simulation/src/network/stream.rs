@@ -106,6 +106,7 @@ impl AsyncRead for SimulatedConnection {
         let mut pipe = lock(&self.pipe);
         if pipe.bytes.is_empty() {
             if pipe.side == Side::Closed {
+                process::in_network(|network, at| network.see_end(self.id, at));
                 return Poll::Ready(Ok(()));
             }
             pipe.waiting = Some(context.waker().clone());

@@ -43,11 +43,21 @@ impl Grants {
         self.0.iter().flat_map(|(lock, tokens)| tokens.keys().map(|token| (lock.as_str(), *token)))
     }
 
+    /// The grant that a token is from, if this server has made it.
+    fn of(&self, lock: &str, token: u64) -> Option<(u64, Grant)> {
+        let (&first, &grant) = self.0.get(lock)?.range(..=token).next_back()?;
+        (token < first + BLOCK).then_some((first, grant))
+    }
+
+    /// The first token of the grant that a token is from, if this server has made it.
+    pub(crate) fn first(&self, lock: &str, token: u64) -> Option<u64> {
+        self.of(lock, token).map(|(first, _)| first)
+    }
+
     /// Whether the grant that a token is from was confirmed by a replica, if this server has made it.
     pub(crate) fn is_confirmed(&self, core: &Core, lock: &str, token: u64) -> Option<bool> {
-        let (first, grant) = self.0.get(lock)?.range(..=token).next_back()?;
-        let is_own = token < first + BLOCK && !grant.is_kept;
-        is_own.then(|| core.journal.most_confirmed() > grant.offset)
+        let (_, grant) = self.of(lock, token).filter(|(_, grant)| !grant.is_kept)?;
+        Some(core.journal.most_confirmed() > grant.offset)
     }
 }
 

@@ -10,7 +10,7 @@
 //! | the held count of a forced lock without live holders | the rules say that nobody held it |
 //! | when a record ends, and how long a refusal says that is | the rules count parts of a millisecond |
 //! | a free record that nobody needs, where a call releases one mutex for several requests | the script deletes it for the first of them alone |
-//! | holders that have ended, where a quorum asks a member for a lease | the rules remove them first, the script looks at this one alone |
+//! | holders that have ended, where a quorum asks a member for a lease | the rules may remove them first, the script looks at this one alone |
 //! | when a record ends that was deleted by hand, and is there anew | a renewal in the rules lets it stay as long as the set of holders, the script as long as the lease |
 
 mod answers;
@@ -81,7 +81,7 @@ pub(super) fn problems(
         }
     }
     for (place, shadow) in &run.shadows {
-        let rules = decode::plain(shadow.picture(), now);
+        let mut rules = decode::plain(shadow.picture(), now);
         let mut script = decode::plain(decode::picture(&after[place])?, now);
         // The set of holders may last for longer than the last of them. A record that was lost, and
         // is read from the set, does not; nor does it where it was written anew.
@@ -101,7 +101,9 @@ pub(super) fn problems(
             script.record.take_if(is_free);
         }
         if call.script.verb == Verb::Repair {
-            script.holders.retain(|it| it.deadline > now);
+            for holders in [&mut rules.holders, &mut script.holders] {
+                holders.retain(|it| it.deadline > now);
+            }
         }
         if let Some(text) = difference(&rules, &script) {
             found.push(format!("{place}: {text}"));

@@ -149,10 +149,9 @@ impl Fault {
                 let host = director.any_host(rng);
                 director.network().stop(host);
                 director.later(now + time, move |network| {
-                    let now = network.now();
                     // Of two restarts at once, the first one that is over starts the server.
                     if network.host(host).condition == Condition::Down {
-                        network.host(host).restart(keeps, now);
+                        network.restart(host, keeps);
                     }
                 });
                 director.note(&name, effect, now, now + time, 0);

@@ -37,10 +37,8 @@ pub(super) fn fail_over(director: &mut Director, rng: &mut Rng) -> Micros {
                 director.note(&Fault::Failovers.name(), Effect::Forgets, now, until, 0);
             }
             director.later(back, move |network| {
-                let now = network.now();
-                let host = network.host(former);
-                if host.condition == Condition::Down {
-                    host.restart(keeps, now);
+                if network.host(former).condition == Condition::Down {
+                    network.restart(former, keeps);
                 }
             });
             "dies"

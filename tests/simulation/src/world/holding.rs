@@ -14,6 +14,7 @@ use super::plan::Deployment;
 use super::turns::{LOOK, Worker, millis, nanos, now, reason};
 use super::wishes::{Guard, Part, Succeeds, Travelling, Wish};
 use crate::process;
+use crate::trace::time;
 
 /// An offer may be believed for as long as the heartbeat of its waiter.
 const LONGEST_LIVE: Duration = Duration::from_secs(6);
@@ -29,7 +30,12 @@ impl Worker {
     pub(super) fn got(&self, guard: &Guard, ids: &[String], wish: &Wish, at: Nanos) {
         for lease in guard.leases() {
             let token = lease.fence().ok().map(u64::from);
-            self.note(Line::Got { id: id_of(lease, ids, wish), at, token });
+            let id = id_of(lease, ids, wish);
+            self.note(Line::Got { id: id.clone(), at, token });
+            if let Some(token) = token.filter(|_| !matches!(self.deployment, Deployment::Quorum(_)))
+            {
+                self.expect_asked(lease.key().as_ref(), &id, token);
+            }
             // An adoption hands a grant on.
             if let Some(token) = token.filter(|_| self.deployment.syncs() && wish.ticket.is_none())
             {
@@ -99,6 +105,24 @@ impl Worker {
             }
         }
         is_lost
+    }
+
+    /// After a lost connection, a client asks before it takes up an idle lease: the server may have
+    /// forgotten it.
+    fn expect_asked(&self, lock: &str, id: &str, token: u64) {
+        let mut seen = None;
+        process::in_network(|network, now| {
+            seen = network.knows_of_loss(process::id(), lock, token, now);
+        });
+        let Some(seen) = seen else { return };
+        if self.shared.was_idle(id, seen) {
+            self.shared.violation(format!(
+                "idle: {} takes up `{lock}` by {token} for {id}, asks nobody, and knows since {} that \
+                 the server has ended",
+                self.name,
+                time(seen)
+            ));
+        }
     }
 
     /// With `sync_replicas`, a grant counts only once a replica has it.

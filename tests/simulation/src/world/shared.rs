@@ -146,6 +146,24 @@ impl Shared {
         own.filter(|it| it.refused.is_none() && it.freed.is_none()).map(told).collect()
     }
 
+    /// Returns true if this request was made after a point in time, and a lease of its process for the lock was
+    /// idle then: nobody in the process had the lock, and a lease had been left to linger.
+    pub(super) fn was_idle(&self, request: &str, after: Micros) -> bool {
+        let state = self.state();
+        let mut requests = state.history.requests.iter().rev();
+        let own = requests.find(|it| it.id == request);
+        let Some(own) = own.filter(|it| it.asked > after * 1_000) else { return false };
+        let mut others = state.history.requests.iter().filter(|it| {
+            let is_other = it.id != own.id && it.worker() == own.worker();
+            is_other && it.lock == own.lock && it.granted.is_some()
+        });
+        let mut any_lingers = false;
+        others.all(|it| {
+            any_lingers |= it.freed.as_ref().is_some_and(|(_, how)| how == "lingers");
+            it.freed.as_ref().is_some_and(|(at, _)| *at < own.asked)
+        }) && any_lingers
+    }
+
     /// How many requests of a process for a lock its server may have.
     pub(super) fn claims(&self, process: &str, lock: &str, now: Micros) -> usize {
         self.state().claims.count(process, lock, now * 1_000)

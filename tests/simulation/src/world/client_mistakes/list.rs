@@ -141,15 +141,25 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
          }
          self.in_flight.send(|store| Some(store.acquire(&self.request, waiting)));",
     ),
-    // What a server forgets excuses an idle lease for as long.
     mistake(
         "an-idle-lease-is-taken-up-unasked",
-        0,
+        100,
         "local_queue/idle.rs",
         "need.whole || by_renewal.max(by_refill) < need.since",
         "{ let _ = by_renewal.max(by_refill); false }",
     )
-    .among(&[Fault::Deletes, Fault::JumpsAhead]),
+    .on(Deployment::Single)
+    .among(&[Fault::RestartsEmpty]),
+    mistake(
+        "an-ended-server-is-told-when-it-is-back",
+        300,
+        "store/redis/cluster/subscriptions.rs",
+        "self.hints.deliver(Hint::Missed);
+                self.restore_needed.notify_one();",
+        "self.restore_needed.notify_one();",
+    )
+    .on(Deployment::Cluster)
+    .among(&[Fault::RestartsEmpty]),
     mistake(
         "an-idle-lease-outlives-its-linger",
         20,
@@ -410,13 +420,13 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .among(&[Fault::Suspensions, Fault::Stops]),
     mistake(
         "a-lost-connection-keeps-its-subscriptions",
-        400,
+        100,
         "store/redis/cluster/hint_link.rs",
         "(self.tell)(News::Lost);",
         "let _ = News::Lost;",
     )
     .on(Deployment::Cluster)
-    .among(&[Fault::Kills]),
+    .among(&[Fault::RestartsEmpty]),
     // A command that is redirected tells of the move, too.
     mistake(
         "a-moved-slot-ends-its-subscription",

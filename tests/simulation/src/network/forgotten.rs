@@ -1,0 +1,76 @@
+//! What a server has forgotten that started again without its keys, and which processes know that it
+//! had ended: their connections to it have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use super::{Condition, Connection, ConnectionId, Micros, Network, ProcessId};
+
+/// A server that has ended.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// The first tokens of what it had granted, by lock.
+    granted: BTreeMap<String, BTreeSet<u64>>,
+    /// The connections that it had, and whose end their processes have not seen.
+    unseen: BTreeMap<ProcessId, BTreeSet<ConnectionId>>,
+    /// When a process had seen the end of all of them.
+    seen: BTreeMap<ProcessId, Micros>,
+}
+
+impl Network {
+    /// The server ends, and with it all its connections. It accepts none until it is up again.
+    pub fn stop(&mut self, address: SocketAddr) {
+        let host = self.host(address);
+        host.condition = Condition::Down;
+        let mut ended = Ended { granted: host.server.granted(), ..Ended::default() };
+        let of_host = |(id, it): (&ConnectionId, &Connection)| {
+            (it.host == address).then_some((*id, it.process))
+        };
+        let connections: Vec<_> = self.connections.iter().filter_map(of_host).collect();
+        for (id, process) in connections {
+            ended.unseen.entry(process).or_default().insert(id);
+            self.break_off(id);
+        }
+        self.ended.insert(address, ended);
+    }
+
+    /// A server that has ended starts again, with the keys that it had or without.
+    pub fn restart(&mut self, address: SocketAddr, keeps_keys: bool) {
+        let now = self.now;
+        self.host(address).restart(keeps_keys, now);
+        if keeps_keys {
+            self.ended.remove(&address);
+        }
+    }
+
+    /// A process sees the end of a connection, or has ended it.
+    pub(super) fn see_end(&mut self, id: ConnectionId, at: Micros) {
+        for ended in self.ended.values_mut() {
+            ended.unseen.retain(|process, unseen| {
+                if unseen.remove(&id) && unseen.is_empty() {
+                    ended.seen.insert(*process, at);
+                }
+                !unseen.is_empty()
+            });
+        }
+    }
+
+    /// When a process had seen that the server has ended which granted a token, if no server that is up knows
+    /// that grant.
+    pub(crate) fn knows_of_loss(
+        &self,
+        process: ProcessId,
+        lock: &str,
+        token: u64,
+        now: Micros,
+    ) -> Option<Micros> {
+        let seen = self.ended.iter().filter_map(|(address, ended)| {
+            let first = self.hosts[address].server.first_token(lock, token)?;
+            let is_of_it = ended.granted.get(lock).is_some_and(|it| it.contains(&first));
+            ended.seen.get(&process).copied().filter(|_| is_of_it)
+        });
+        let seen = seen.max()?;
+        let mut up = self.hosts.values().filter(|it| it.condition != Condition::Down);
+        up.all(|it| it.lasts(now, lock, token).is_none()).then_some(seen)
+    }
+}
