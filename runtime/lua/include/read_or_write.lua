@@ -18,6 +18,8 @@ local function read_or_write(keys, holder, ttl_ms, waits)
   local owned = not has_it and owns(keys.holders, holder, now_ms)
   if owned and is_writer(holder) and (live_ms > 0 or not is_sole_reader(keys.holders, holder, now_ms)) then
     leave(keys.queue, keys.waiters, id)
+    -- Readers that linger release what nobody uses.
+    if live_ms == 0 and recall_clients(keys, now_ms) then return {8, free_in(keys.holders, now_ms)} end
     -- With expired holders left in the set, it is not known: ask again.
     return redis.call('ZCOUNT', keys.holders, 0, now_ms) > 0 and {0, 0} or {6}
   elseif has_it or owned or nobody and fits(keys.holders, holder, nil, now_ms) then

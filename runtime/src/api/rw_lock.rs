@@ -226,7 +226,7 @@ impl RwLock {
     /// - [`LockError::Busy`] if its owner does not hold the lock, and others hold it or
     ///   wait for it.
     /// - [`LockError::WouldDeadlock`] if its owner reads together with others, or writes
-    ///   already.
+    ///   already. Readers that only [linger](Self::linger) release the lock instead.
     /// - [`LockError::Quorum`] on a quorum, if too few servers agreed because too many of
     ///   them failed.
     /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.

@@ -34,6 +34,7 @@ macro_rules! cases {
             a_heavier_permit_here_gets_the_room_of_idle_ones,
             another_kind_gets_an_idle_lease_and_none_in_use,
             readers_linger_beside_readers_until_a_writer_comes,
+            an_owner_that_reads_writes_in_the_place_of_idle_readers,
             a_writer_lingers_and_counts_on,
             the_store_keeps_a_lease_whose_client_says_so,
             the_store_hands_over_instead_if_others_wait,
@@ -324,6 +325,24 @@ pub(super) async fn readers_linger_beside_readers_until_a_writer_comes(backend: 
     let busy = two.rw_lock("a").linger(LINGER).try_read().await;
     assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
     write.release().await.unwrap();
+}
+
+pub(super) async fn an_owner_that_reads_writes_in_the_place_of_idle_readers(
+    backend: &impl Backend,
+) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let lock = here.rw_lock("a").owner("it");
+    let read = lock.read().await.unwrap();
+    let others = elsewhere.rw_lock("a").linger(LINGER);
+    assert_eq!(others.read().await.unwrap().release().await.unwrap(), Released::Lingers);
+    let write = lock.try_write().await.unwrap();
+    write.release().await.unwrap();
+    // Of two that read elsewhere, one goes on.
+    let (idle, in_use) = (others.read().await.unwrap(), others.read().await.unwrap());
+    idle.release().await.unwrap();
+    let refused = lock.try_write().await;
+    assert!(matches!(refused, Err(LockError::WouldDeadlock { .. })), "{refused:?}");
+    assert!(in_use.is_held() && read.is_held());
 }
 
 pub(super) async fn a_writer_lingers_and_counts_on(backend: &impl Backend) {

@@ -40,6 +40,11 @@ pub(super) fn acquire(
         && (waiting.is_some() || !lock.holders.is_sole_reader(demand.owner.as_ref(), now))
     {
         lock.queue.leave(request.id);
+        // Readers that linger release what nobody uses.
+        if waiting.is_none() && recall_clients(lock, request, false, context) {
+            let retry_after = lock.holders.free_in(&demand, now);
+            return Attempt::Recalled { retry_after, other_kind: false };
+        }
         // With expired holders left in the set, it is not known: ask again.
         let is_known = lock.holders.first_ends_at().is_none_or(|first| first > now);
         return if is_known { Attempt::WouldDeadlock } else { busy(Duration::ZERO) };
