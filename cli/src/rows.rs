@@ -87,14 +87,7 @@ pub(super) fn client(client: Option<&ClientInfo>) -> String {
 }
 
 pub(super) fn kind(kind: Option<LockKind>) -> &'static str {
-    match kind {
-        Some(LockKind::Mutex) => "mutex",
-        Some(LockKind::ReentrantMutex) => "reentrant",
-        Some(LockKind::Semaphore) => "semaphore",
-        Some(LockKind::RwLock) => "rw_lock",
-        Some(LockKind::Foreign) => "no lock",
-        _ => "-",
-    }
+    kind.map_or("-", LockKind::name)
 }
 
 fn line(columns: &[String; WIDTHS.len()], note: &str) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::text::span;
+use super::text::short;
 use leasehold::LockInfo;
 
 /// The time that the chart shows. The template names it.
@@ -66,13 +66,13 @@ impl History {
             }
             lines.extend(finished(class, &mut line));
         }
-        let now = |time: Option<Duration>| time.map_or_else(|| "none".to_owned(), span);
+        let now = |time: Option<Duration>| time.map_or_else(|| "none".to_owned(), short);
         let summary = format!(
             "Longest hold now: {}. Longest wait now: {}.",
             now(last.times[0]),
             now(last.times[1])
         );
-        Chart { lines, top: span(top), summary }
+        Chart { lines, top: short(top), summary }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The holders and waiters of a lock as pages show them.
 
-use super::text::{ClientText, shown, span};
+use super::text::{ClientText, short, shown};
 use leasehold::{Holder, LockInfo, LockKind, Waiter};
 
 /// A holder, or a waiter, which has no token and no end.
@@ -35,8 +35,8 @@ impl Line {
             note: optional(holder.note.as_deref()),
             mode,
             token: holder.fence.map_or_else(|| "–".to_owned(), |fence| fence.to_string()),
-            since: holder.held_for.map_or_else(|| "unknown".to_owned(), span),
-            remaining: span(holder.remaining),
+            since: holder.held_for.map_or_else(|| "unknown".to_owned(), short),
+            remaining: short(holder.remaining),
         }
     }
 
@@ -47,7 +47,7 @@ impl Line {
             note: optional(waiter.note.as_deref()),
             mode: mode(kind, waiter.is_writer, waiter.weight),
             token: String::new(),
-            since: span(waiter.waiting_for),
+            since: short(waiter.waiting_for),
             remaining: String::new(),
         }
     }

@@ -54,7 +54,7 @@ use self::frame::App;
 use self::live::Live;
 // For the tool, which shows the same texts.
 #[doc(hidden)]
-pub use self::text::shown;
+pub use self::text::{short, shown};
 use leasehold::Locks;
 
 /// Makes a console that only shows, to nest behind the app's own authentication.

@@ -15,7 +15,7 @@ use super::frame::{App, Asked, Frame, advice, html, render, status, store_down};
 use super::live::{Look, Topic};
 use super::query::{Way, link};
 use super::search::{Found, KINDS, Search};
-use super::text::{kind, shown, span};
+use super::text::{kind, short, shown};
 use leasehold::{LockError, LockInfo, LockKey, Locks};
 
 /// How long the page waits for its first row. Then its head goes out without one.
@@ -170,11 +170,11 @@ fn row(up: &str, info: LockInfo) -> (String, String) {
         name: shown(&info.name),
         kind: kind(info.kind),
         held: match info.kept {
-            Some(kept) if info.held == 0 => format!("0, kept for {}", span(kept)),
+            Some(kept) if info.held == 0 => format!("0, kept for {}", short(kept)),
             _ => info.held.to_string(),
         },
         by: by.unwrap_or_default(),
-        since: longest.map_or_else(|| "–".to_owned(), span),
+        since: longest.map_or_else(|| "–".to_owned(), short),
         waiting: info.waiting,
     });
     (info.name, row)

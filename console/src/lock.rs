@@ -12,7 +12,7 @@ use super::frame::{App, Asked, Frame, advice, html, render, status, store_down};
 use super::holders::Line;
 use super::live::{Look, Topic};
 use super::query::link;
-use super::text::{kind, shown, span};
+use super::text::{kind, short, shown};
 use leasehold::{LastSuccess, LockError, LockInfo, LockKey, LockKind, Locks};
 
 #[derive(Template)]
@@ -85,7 +85,7 @@ fn part(info: &LockInfo, history: &History) -> String {
         kind: kind(info.kind),
         held: info.held,
         waiting: info.waiting,
-        kept: info.kept.map(span),
+        kept: info.kept.map(short),
         success: info.last_success.as_ref().map(success),
         chart: lines,
         summary,
@@ -112,9 +112,9 @@ fn state(info: &LockInfo) -> &'static str {
 fn success(success: &LastSuccess) -> String {
     let ago = success.completed.elapsed().unwrap_or_default();
     if success.counts_for > Duration::ZERO {
-        return format!("{} ago; it counts for another {}", span(ago), span(success.counts_for));
+        return format!("{} ago; it counts for another {}", short(ago), short(success.counts_for));
     }
-    format!("{} ago; it counts no longer", span(ago))
+    format!("{} ago; it counts no longer", short(ago))
 }
 
 pub(super) async fn events(asked: Asked) -> Response {

@@ -41,15 +41,16 @@ fn is_hidden(at: char) -> bool {
         )
 }
 
-/// A duration for people: two units at most.
-pub(super) fn span(time: Duration) -> String {
+/// A duration in at most six characters: `0.4s`, `12s`, `5m03s`, `2h05m`, `3d04h`.
+#[must_use]
+pub fn short(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
-        0 => format!("{} ms", time.as_millis()),
-        1..60 => format!("{seconds} s"),
-        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3_600 % 24),
+        0..10 => format!("{:.1}s", time.as_secs_f64()),
+        10..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3_600 % 24),
     }
 }
 
@@ -96,10 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn durations_have_two_units() {
-        let texts = [0, 999, 1_000, 59_999, 61_000, 3_720_000, 90_000_000]
-            .map(|millis| span(Duration::from_millis(millis)));
-        assert_eq!(texts, ["0 ms", "999 ms", "1 s", "59 s", "1 min 1 s", "1 h 2 min", "1 d 1 h"]);
-        assert!(span(Duration::MAX).ends_with('h'));
+    fn durations_are_short() {
+        let texts = [0, 9_940, 59_999, 303_000, 7_500_000, 90_000_000]
+            .map(|millis| short(Duration::from_millis(millis)));
+        assert_eq!(texts, ["0.0s", "9.9s", "59s", "5m03s", "2h05m", "1d01h"]);
+        assert!(short(Duration::MAX).ends_with('h'));
     }
 }

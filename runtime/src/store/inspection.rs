@@ -141,6 +141,21 @@ pub enum LockKind {
     Foreign,
 }
 
+impl LockKind {
+    /// The kind's name in metrics and JSON, and in the tool's output: `mutex`, `reentrant_mutex`, `semaphore`,
+    /// `rw_lock` or `foreign`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::ReentrantMutex => "reentrant_mutex",
+            Self::Semaphore => "semaphore",
+            Self::RwLock => "rw_lock",
+            Self::Foreign => "foreign",
+        }
+    }
+}
+
 /// One holder of a lock, in [`LockInfo::holders`].
 ///
 /// # Examples
