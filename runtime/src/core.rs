@@ -19,5 +19,6 @@ pub(crate) mod options;
     allow(unreachable_pub, reason = "with that feature the stores are public")
 )]
 pub(crate) mod store_error;
+pub(crate) mod sync;
 pub(crate) mod system_time;
 pub(crate) mod timers;

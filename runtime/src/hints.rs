@@ -10,7 +10,7 @@
 mod recall;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -18,6 +18,7 @@ use tokio::time::sleep;
 
 use self::recall::IdleLeases;
 pub(crate) use self::recall::RecallListener;
+use crate::core::sync::lock;
 use crate::keeper::Keeper;
 use crate::store::{Hint, Listener, Request, RequestId, Stamp};
 
@@ -150,7 +151,7 @@ impl HintRouter {
     }
 
     fn routes(&self) -> MutexGuard<'_, Routes> {
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.routes)
     }
 }
 
@@ -204,7 +205,7 @@ impl Listener for HintRouter {
 
 impl Mailbox {
     fn unread(&self) -> MutexGuard<'_, Unread> {
-        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.unread)
     }
 }
 

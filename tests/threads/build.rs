@@ -21,7 +21,7 @@ const PARTS: &[(&str, &str, &str)] = &[
     ("keeper.rs", "#[cfg(feature = \"redis\")]\nmod state;", "mod state;"),
 ];
 
-const REDIS: &str = "\nmod driver;\nmod sync;\nmod work_queue;\n";
+const REDIS: &str = "\nmod driver;\nmod work_queue;\n";
 
 fn main() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime/src");

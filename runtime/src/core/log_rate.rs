@@ -1,10 +1,12 @@
 //! How often a line is logged that an outage repeats for each request.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use super::sync;
 
 /// How long no line follows one like it.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -21,7 +23,7 @@ struct Logged {
 
 /// Returns how many lines like this one were left out since the last, if it is time for another.
 pub(crate) fn seldom(line: &'static str, lock: &'static str) -> Option<u64> {
-    let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut logged = sync::lock(&LOGGED);
     let now = Instant::now();
     let last = logged.entry((line, lock)).or_insert(Logged { at: None, left_out: 0 });
     // A clock of tests may go back.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use futures_util::FutureExt;
@@ -17,6 +17,7 @@ use tokio::time::sleep_until;
 use super::jobs::JobLimit;
 use super::renew;
 use super::timetable::{Timetable, slot_of};
+use crate::core::sync::lock;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::Shutdown;
@@ -59,11 +60,11 @@ impl RuntimeKeeper {
     }
 
     fn timetables(&self) -> MutexGuard<'_, Vec<RuntimeTimetable>> {
-        self.timetables.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.timetables)
     }
 
     fn with_task(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<LocalLease>>> {
-        self.with_task.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.with_task)
     }
 
     /// The lease of a request, if it is handled here.

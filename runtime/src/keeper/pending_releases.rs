@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::core::key::LockKey;
+use crate::core::sync::lock;
 
 /// How long an ask waits for them at most. The store may be away.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -71,7 +72,7 @@ impl PendingReleases {
     }
 
     fn unanswered(&self) -> MutexGuard<'_, HashMap<LockKey, Vec<u64>>> {
-        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.unanswered)
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::jobs::{Job, JobLimit};
 use super::timetable::{Timetable, slot_of};
+use crate::core::sync::lock;
 use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::Shutdown;
 use crate::store::{RequestId, Store};
@@ -85,7 +86,7 @@ impl KeeperState {
     }
 
     pub(super) fn agenda(&self) -> MutexGuard<'_, Agenda> {
-        self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.agenda)
     }
 
     /// Puts a lease into the timetable, unless its holder has ended it: into the place that an

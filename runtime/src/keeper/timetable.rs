@@ -1,9 +1,10 @@
 //! When each lease is due.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
+use crate::core::sync::lock;
 use crate::state::lease::{LocalLease, Slot};
 use crate::store::RequestId;
 
@@ -95,5 +96,5 @@ impl Timetable {
 
 /// A lease's slot. The caller holds the lock of the lease's timetable.
 pub(super) fn slot_of(local: &LocalLease) -> MutexGuard<'_, Option<Slot>> {
-    local.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&local.slot)
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::idle_checks::IdleChecks;
@@ -14,6 +14,7 @@ use super::spec::{LeaseSpec, NameParts, QueueName, RequestName, name};
 use super::turns::{TurnId, cancel};
 use crate::client::Client;
 use crate::client::pending::PendingRequest;
+use crate::core::sync::lock;
 use crate::store::{LIVE, RequestSpec};
 
 /// The local queues of a client, one for each lock that is being acquired.
@@ -90,7 +91,7 @@ impl LocalQueues {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queues)
     }
 
     /// Returns true in a process that was forked off: there the queues may stay locked, and

@@ -5,13 +5,14 @@ mod store;
 
 use std::collections::VecDeque;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::time::sleep;
 
 use super::{Answer, Command, Hint, Listener, Store, StoreError, StoreFuture, at_once};
 use crate::core::error::{Outcome, Step};
+use crate::core::sync::lock;
 use crate::core::timers::runtime_with_timers;
 
 /// A failure of one command, planned with [`Faults`](crate::Faults).
@@ -250,8 +251,4 @@ async fn pass(time: Duration) {
     if runtime_with_timers().is_some() {
         sleep(time).await;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,7 +8,7 @@ mod clients;
 mod clock;
 mod table;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 pub use self::clock::Clock;
@@ -18,6 +18,7 @@ use super::{
     Answer, ClientId, Command, Listener, Request, Store, StoreFuture, Subscription, at_once,
 };
 use crate::core::key::LockKey;
+use crate::core::sync::lock;
 use crate::system;
 
 /// The time of a store's clock at its first command, in microseconds since the Unix epoch, as
@@ -62,7 +63,7 @@ impl MemoryStore {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 }
 

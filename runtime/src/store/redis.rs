@@ -52,7 +52,6 @@ mod settings;
 mod single_server;
 mod store;
 mod subscriber;
-mod sync;
 mod tcp;
 mod transport;
 mod usable;

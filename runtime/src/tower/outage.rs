@@ -2,13 +2,14 @@
 //! pass at once, and one of them at a time has the store looked at in the background.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::core::error::{LockError, Quiet};
 use crate::core::key::LockKey;
+use crate::core::sync::lock;
 
 /// How long after a failure the store is looked at again: first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -64,7 +65,7 @@ pub(super) struct Looking {
 
 impl Outage {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Returns true if there is an outage, of whatever part.

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
+use crate::core::sync::lock;
 use crate::engine::lease::Lease;
 
 /// An acquisition in flight.
@@ -21,7 +22,7 @@ pub(super) struct Waiters(Arc<Mutex<HashMap<LockKey, usize>>>);
 
 impl Waiters {
     fn all(&self) -> MutexGuard<'_, HashMap<LockKey, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

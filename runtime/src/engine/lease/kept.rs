@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::core::sync::lock;
+
 /// A lease, of which a handle need not know more than that its drop releases it.
 type AnyLease = Box<dyn Any + Send>;
 
@@ -23,7 +25,7 @@ impl Kept {
 
     /// Keeps the lease until the last handle is dropped. Returns it if there is no other handle.
     pub(super) fn keep<L: Send + 'static>(self: Arc<Self>, lease: L) -> Option<Box<L>> {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(lease));
+        *lock(&self.lease) = Some(Box::new(lease));
         // Of handles that are dropped meanwhile, one is the last: either this, or another, whose
         // drop then releases the lease.
         let alone = Arc::into_inner(self)?;

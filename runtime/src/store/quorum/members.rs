@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::FuturesUnordered;
 
+use crate::core::sync::lock;
 use crate::store::{Request, Store};
 
 /// How far the clocks of two members may differ, as in the script `include/raise_token`.
@@ -36,7 +37,7 @@ impl Member {
     }
 
     pub(super) fn pending_cancels(&self) -> MutexGuard<'_, PendingCancels> {
-        self.pending_cancels.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pending_cancels)
     }
 }
 

@@ -21,8 +21,8 @@ use super::connector::Connector;
 use super::errors::LinkOutcome;
 use super::link::Link;
 use super::server_state::ServerState;
-use super::sync::lock;
 use super::{errors, handshake, subscriber};
+use crate::core::sync::lock;
 use crate::store::{Hint, StoreError};
 use crate::system;
 

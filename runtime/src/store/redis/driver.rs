@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-use super::sync::lock;
+use crate::core::sync::lock;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 

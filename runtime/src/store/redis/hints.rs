@@ -10,8 +10,8 @@ use redis::{PushInfo, PushKind, Value};
 
 use super::link_state::LinkState;
 use super::secret::Secret;
-use super::sync::lock;
 use crate::core::key::LockKey;
+use crate::core::sync::lock;
 use crate::store::{ClientId, Hint, Listener, RESUBSCRIBE, RequestId};
 use crate::system;
 

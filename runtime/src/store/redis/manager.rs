@@ -14,9 +14,9 @@ use super::connector::{Connector, is_full, with_resp2};
 use super::endpoint::Endpoint;
 use super::link::Link;
 use super::link_state::LinkState;
-use super::sync::lock;
 use super::wire::Wire;
 use super::{external_pool, handshake};
+use crate::core::sync::lock;
 
 use crate::system;
 

@@ -14,7 +14,7 @@ use super::hints::HintReceiver;
 use super::link_state::{LinkName, LinkState};
 use super::server_info::{ServerInfo, ServerRun};
 use super::settings::Settings;
-use super::sync::lock;
+use crate::core::sync::lock;
 use crate::store::{Hint, StoreError};
 use crate::system;
 

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use super::sync::lock;
+use crate::core::sync::lock;
 
 /// The queue, and what the work needs. `work` is locked before `queue`.
 pub(super) struct WorkQueue<T, W> {

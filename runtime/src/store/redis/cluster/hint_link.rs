@@ -16,8 +16,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use super::slots;
+use crate::core::sync::lock;
 use crate::store::redis::errors;
-use crate::store::redis::sync::lock;
 use crate::store::redis::wire::Wire;
 use crate::system;
 

@@ -16,10 +16,10 @@ use tokio::time::{Instant as Timer, sleep, sleep_until, timeout};
 use super::hint_link::{HintLink, News, Tell};
 use super::slots;
 use super::topology::{Next, Topology, no_slots};
+use crate::core::sync::lock;
 use crate::store::redis::backoff::Backoff;
 use crate::store::redis::errors;
 use crate::store::redis::hints::HintReceiver;
-use crate::store::redis::sync::lock;
 use crate::store::{Hint, RESUBSCRIBE, StoreError, Subscription};
 use crate::system;
 

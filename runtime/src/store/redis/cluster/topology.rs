@@ -15,9 +15,9 @@ use super::map::SlotMap;
 use super::node::{Common, Node};
 use super::refreshing::Refreshing;
 use super::slots::Range;
+use crate::core::sync::lock;
 use crate::store::StoreError;
 use crate::store::redis::errors;
-use crate::store::redis::sync::lock;
 
 /// The shortest time between two refreshes of the slot map.
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);

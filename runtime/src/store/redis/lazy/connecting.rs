@@ -11,9 +11,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::core::error::{LockError, Outcome};
 use crate::core::no_majority::NoMajority;
+use crate::core::sync::lock;
 use crate::store::redis::backoff::Backoff;
 use crate::store::redis::errors;
-use crate::store::redis::sync::lock;
 use crate::store::{ClientId, Listener, Store, StoreError, StoreFuture};
 use crate::system;
 
