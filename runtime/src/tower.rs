@@ -41,7 +41,7 @@
 //!
 //! | status | when | `Retry-After` |
 //! |---|---|---|
-//! | 400 | the request does not say what to lock, or how much of it ([`weight_by`](LockLayer::weight_by)); its owner is no name ([`owner_by`](LockLayer::owner_by)) | |
+//! | 400 | the request does not say what to lock, how much of it ([`weight_by`](LockLayer::weight_by)), or within which limit ([`limit_by`](LockLayer::limit_by)); its owner is no name ([`owner_by`](LockLayer::owner_by)) | |
 //! | 409 | another request holds the mutex, or holds the read-write lock in a mode that excludes this one | 1; the rest, rounded up, if only [`hold_at_least`](crate::Mutex::hold_at_least) keeps the mutex |
 //! | 409 | the work of the request is done already ([`once`](LockLayer::once), [`once_per`](LockLayer::once_per)) | |
 //! | 429 | the semaphore is full | 1 |
@@ -132,6 +132,7 @@ mod hostile;
 mod identity;
 mod key;
 mod layer;
+mod number;
 mod options;
 mod outage;
 #[cfg(feature = "axum")]
@@ -147,7 +148,6 @@ mod template;
 mod template_key;
 mod upgrade;
 mod waiters;
-mod weight;
 
 #[cfg(feature = "axum")]
 pub use self::axum::NoLease;
@@ -156,9 +156,9 @@ pub use self::future::ResponseFuture;
 pub use self::hold::{HoldUntil, OnLost};
 pub use self::key::{KeyBy, KeyError, MaybeKey, RequestKey, key_by};
 pub use self::layer::LockLayer;
+pub use self::number::MaybeNumber;
 #[cfg(feature = "axum")]
 pub use self::path_key::{PathKey, path_key};
 pub use self::reject::Refusal;
 pub use self::service::LockService;
 pub use self::template_key::{TemplateKey, template_key};
-pub use self::weight::MaybeWeight;

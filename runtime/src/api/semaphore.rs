@@ -45,6 +45,11 @@ impl Semaphore {
         Self { spec, limit }
     }
 
+    #[cfg(feature = "tower")]
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit
+    }
+
     setters! {
         (spec.given):
         /// How long a permit lasts without a renewal: 100 ms to 24 h, by default 30 s. The

@@ -15,6 +15,7 @@ use http::request::Parts;
 use super::key::NoValue;
 use super::problem::{Problem, problem};
 use super::reject::Refusal;
+use super::telemetry;
 use crate::core::error::LockError;
 use crate::engine::lease::LeaseHandle;
 
@@ -72,7 +73,7 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LeaseHandle {
 /// The built-in response, which the layer would give. What an operator can act on is logged.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        self.log(self.label());
+        telemetry::refused(&self, self.label());
         self.to_response().map(Body::from)
     }
 }
@@ -83,7 +84,7 @@ impl IntoResponse for LockError {
     fn into_response(self) -> Response {
         let lock = self.label();
         let refusal = Refusal::from(self);
-        refusal.log(lock);
+        telemetry::refused(&refusal, lock);
         refusal.to_response().map(Body::from)
     }
 }

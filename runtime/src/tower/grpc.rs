@@ -39,7 +39,9 @@ fn code(refusal: &Refusal) -> u16 {
     const INTERNAL: u16 = 13;
     const UNAVAILABLE: u16 = 14;
     match refusal {
-        Refusal::NoKey(_) | Refusal::NoWeight(_) | Refusal::NoOwner(_) => INVALID_ARGUMENT,
+        Refusal::NoKey(_) | Refusal::NoWeight(_) | Refusal::NoLimit(_) | Refusal::NoOwner(_) => {
+            INVALID_ARGUMENT
+        }
         Refusal::Held(_) => ABORTED,
         Refusal::Done(_) => ALREADY_EXISTS,
         Refusal::Full(_) | Refusal::Crowded { status: StatusCode::TOO_MANY_REQUESTS, .. } => {

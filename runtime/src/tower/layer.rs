@@ -13,8 +13,9 @@ use super::hold::{HoldUntil, OnLost};
 use super::identity::Identify;
 use super::key::RequestKey;
 use super::outage::Outage;
-use super::policy::{LayerKind, Policy};
+use super::policy::Policy;
 use super::reject::Refusal;
+use super::request_lock::LayerKind;
 use super::service::LockService;
 use super::template::has_source;
 use super::template_key::TemplateKey;
@@ -182,6 +183,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             on_lost: OnLost::default(),
             warned: Warned::default(),
             weight: None,
+            limit: None,
             identify: Identify::default(),
             fails_open: false,
             outage: Outage::default(),

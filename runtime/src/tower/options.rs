@@ -6,8 +6,9 @@ use http::request::Parts;
 
 use super::hold::{HoldUntil, OnLost};
 use super::layer::LockLayer;
-use super::policy::{LayerKind, Policy};
-use super::weight::MaybeWeight;
+use super::number::{MaybeNumber, Number};
+use super::policy::Policy;
+use super::request_lock::LayerKind;
 use crate::api::lock_options::setters;
 
 impl<K> LockLayer<K> {
@@ -169,9 +170,9 @@ impl<K> LockLayer<K> {
     /// How much of a semaphore's limit a request takes, by a function of its head: from 1 to
     /// all of the limit. By default each request takes 1.
     ///
-    /// The function returns a `u32`, or a `Result` of one. A request is refused with status
-    /// 400, and never passes without a permit, if the function returns an error, 0, or more
-    /// than the limit. So limit what a client may ask for in the function. A heavy request
+    /// The function returns a `u32`, an `Option` of one, or a `Result` of either; `None` is 1. A
+    /// request is refused with status 400, and never passes without a permit, if the function
+    /// returns an error, 0, or more than the limit. So limit what a client may ask for in the function. A heavy request
     /// that waits is not passed by lighter ones behind it.
     ///
     /// # Panics
@@ -196,12 +197,61 @@ impl<K> LockLayer<K> {
     pub fn weight_by<F, T>(mut self, weight: F) -> Self
     where
         F: Fn(&Parts) -> T + Send + Sync + 'static,
-        T: MaybeWeight,
+        T: MaybeNumber,
     {
-        let is_semaphore = matches!(self.policy.kind, LayerKind::Semaphore { .. });
-        assert!(is_semaphore, "`weight_by` is for semaphores: other locks have no permits");
-        self.policy().weight = Some(Arc::new(move |parts| weight(parts).maybe_weight()));
+        let number: Number = Arc::new(move |parts| weight(parts).maybe_number());
+        self.policy_of_semaphore("weight_by").weight = Some(number);
         self
+    }
+
+    /// The semaphore's limit for a request, by a function of its head: of its plan, its tenant or its
+    /// model, say. By default it is the layer's limit for each request.
+    ///
+    /// The function returns a `u32` from 1 up, an `Option` of one, or a `Result` of either; `None`
+    /// is the layer's limit. A request is refused with status 400, and never passes without a permit,
+    /// if the function returns an error or 0.
+    ///
+    /// The limit holds for all requests with the same key. If they disagree on it, as while a deploy
+    /// changes it, each is checked by its own limit alone: it gets in if what all others hold leaves
+    /// room below that. So a lowered limit stops no request that is in, and lets others in once
+    /// enough have left.
+    ///
+    /// # Panics
+    ///
+    /// When the app is built, if the layer is not a semaphore.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::tower::template_key;
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// #[derive(Clone)]
+    /// struct Plan { at_a_time: u32 } // put there by the layer that authenticates
+    ///
+    /// // 2 requests of a tenant at a time, or as many as its plan says.
+    /// let of_tenant = template_key("tenant:{header:x-tenant}");
+    /// let limit = LockLayer::semaphore(&Locks::in_memory(), of_tenant, 2)
+    ///     .limit_by(|parts| parts.extensions.get::<Plan>().map(|plan| plan.at_a_time));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn limit_by<F, T>(mut self, limit: F) -> Self
+    where
+        F: Fn(&Parts) -> T + Send + Sync + 'static,
+        T: MaybeNumber,
+    {
+        let number: Number = Arc::new(move |parts| limit(parts).maybe_number());
+        self.policy_of_semaphore("limit_by").limit = Some(number);
+        self
+    }
+
+    /// The options, to change one of those that only semaphores have.
+    #[track_caller]
+    fn policy_of_semaphore(&mut self, option: &str) -> &mut Policy {
+        let is_semaphore = matches!(self.policy.kind, LayerKind::Semaphore { .. });
+        assert!(is_semaphore, "`{option}` is for semaphores: other locks have no permits");
+        self.policy()
     }
 
     /// The owner of a request's lease, by a function of its head, which

@@ -16,13 +16,13 @@ use super::grpc;
 use super::hold::{HoldUntil, OnLost};
 use super::identity::{Identify, Identity};
 use super::key::KeyError;
+use super::number::Number;
 use super::outage::{Outage, Part, Way};
 use super::reject::Refusal;
-use super::request_lock::{Handle as LockHandle, RequestLock, Share};
+use super::request_lock::{Handle as LockHandle, LayerKind, RequestLock, Share};
 use super::telemetry;
 use super::upgrade::{Warned, is_upgrade};
 use super::waiters::{Acquire, Denied, WaiterSlot, Waiters};
-use super::weight::Weight;
 use crate::api::lock_options::LockOptions;
 use crate::api::lock_spec::LockSpec;
 use crate::api::locks::Locks;
@@ -39,25 +39,6 @@ pub(super) type OnRefused = Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Syn
 
 /// How many requests may wait by default, beyond a semaphore's permits.
 const MAX_WAITERS: usize = 256;
-
-/// The kind of lock that a layer takes.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum LayerKind {
-    Mutex,
-    Semaphore { limit: u32 },
-    RwLock,
-}
-
-impl LayerKind {
-    /// Its name in metrics.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::Semaphore { .. } => "semaphore",
-            Self::RwLock => "rw_lock",
-        }
-    }
-}
 
 /// All options of a layer but the key.
 #[derive(Clone)]
@@ -78,7 +59,9 @@ pub(super) struct Policy {
     pub(super) on_lost: OnLost,
     pub(super) warned: Warned,
     /// `None` is 1 for each request.
-    pub(super) weight: Option<Weight>,
+    pub(super) weight: Option<Number>,
+    /// `None` is the semaphore's limit for each request.
+    pub(super) limit: Option<Number>,
     pub(super) identify: Identify,
     pub(super) fails_open: bool,
     /// The store is known to be out of reach.
@@ -92,34 +75,45 @@ impl Policy {
     /// The lock, if it is the same for all requests, and all take as much of it and are
     /// nobody in particular.
     pub(super) fn fixed(&self) -> Option<&RequestLock> {
-        let name =
-            self.name.as_ref().filter(|_| self.weight.is_none() && self.identify.is_nothing())?;
-        Some(self.fixed.get_or_init(|| self.lock(name.clone(), Identity::default())))
+        let is_fixed = self.weight.is_none() && self.limit.is_none() && self.identify.is_nothing();
+        let name = self.name.as_ref().filter(|_| is_fixed)?;
+        let lock = || self.lock(name.clone(), self.kind, Identity::default());
+        Some(self.fixed.get_or_init(lock))
     }
 
-    /// How much of the semaphore a request takes.
-    pub(super) fn weight(&self, parts: &Parts) -> Result<u32, KeyError> {
-        let (Some(weight), LayerKind::Semaphore { limit }) = (&self.weight, self.kind) else {
-            return Ok(1);
-        };
-        match weight(parts)? {
-            // A limit of 0 is the server's mistake, which the acquisition reports.
-            weight if limit > 0 && !(1..=limit).contains(&weight) => {
-                Err(KeyError::new(format!("{weight} is not between 1 and {limit}")))
+    /// The kind of lock that a request takes, with the limit that holds for it, and how much it takes.
+    pub(super) fn share(&self, parts: &Parts) -> Result<(LayerKind, u32), Refusal> {
+        let LayerKind::Semaphore { limit } = self.kind else { return Ok((self.kind, 1)) };
+        let say = |number: &Option<Number>| number.as_ref().map_or(Ok(None), |say| say(parts));
+        let limit = match say(&self.limit).map_err(Refusal::NoLimit)? {
+            Some(0) => {
+                return Err(Refusal::NoLimit(KeyError::new("0 is not between 1 and 4294967295")));
             }
-            weight => Ok(weight),
+            said => said.unwrap_or(limit),
+        };
+        let weight = say(&self.weight).map_err(Refusal::NoWeight)?.unwrap_or(1);
+        // A limit of 0 is the server's mistake, which the acquisition reports.
+        if limit > 0 && !(1..=limit).contains(&weight) {
+            let problem = format!("{weight} is not between 1 and {limit}");
+            return Err(Refusal::NoWeight(KeyError::new(problem)));
         }
+        Ok((LayerKind::Semaphore { limit }, weight))
     }
 
     /// The lock of this name, for a request.
-    pub(super) fn lock(&self, key: LockKey, Identity { owner, note }: Identity) -> RequestLock {
+    pub(super) fn lock(
+        &self,
+        key: LockKey,
+        kind: LayerKind,
+        Identity { owner, note }: Identity,
+    ) -> RequestLock {
         let key = self.given.labelled(key);
         let mut given = self.given.of(owner, note.as_deref());
-        if self.max_waiters() == 0 {
+        if self.max_waiters(kind) == 0 {
             given.options = given.options.at_once();
         }
         let spec = LockSpec::with(self.locks.shared(), key.clone(), given);
-        let handle = match self.kind {
+        let handle = match kind {
             LayerKind::Mutex => LockHandle::Mutex(Mutex::new(spec)),
             LayerKind::Semaphore { limit } => LockHandle::Semaphore(Semaphore::new(spec, limit)),
             LayerKind::RwLock => LockHandle::RwLock(RwLock::new(spec)),
@@ -128,7 +122,7 @@ impl Policy {
     }
 
     pub(super) fn acquire(&self, lock: RequestLock, share: Share) -> Acquire {
-        let most = self.max_waiters();
+        let most = self.max_waiters(lock.kind());
         let waits = most > 0 && self.given.options.wait != Wait::For(Duration::ZERO);
         let slot = waits.then(|| WaiterSlot::new(&self.waiters, lock.key.clone(), most));
         if !self.fails_open {
@@ -178,8 +172,9 @@ impl Policy {
         fails_alone.then(|| key.clone())
     }
 
-    fn max_waiters(&self) -> usize {
-        self.max_waiters.unwrap_or_else(|| match self.kind {
+    /// How many requests may wait for a lock of this kind.
+    fn max_waiters(&self, kind: LayerKind) -> usize {
+        self.max_waiters.unwrap_or_else(|| match kind {
             LayerKind::Semaphore { limit } => {
                 usize::try_from(limit).map_or(usize::MAX, |limit| limit.saturating_add(MAX_WAITERS))
             }
@@ -241,7 +236,7 @@ impl Policy {
         is_grpc: bool,
         lock: &'static str,
     ) -> Response<LeaseBody<B>> {
-        refusal.log(lock);
+        telemetry::refused(refusal, lock);
         let response = match &self.on_refused {
             _ if is_grpc => grpc::response(refusal),
             Some(answer) => answer(refusal),
@@ -257,7 +252,7 @@ impl fmt::Debug for Policy {
             .field("locks", &self.locks)
             .field("kind", &self.kind)
             .field("given", &self.given)
-            .field("max_waiters", &self.max_waiters())
+            .field("max_waiters", &self.max_waiters)
             .field("hold_until", &self.hold_until)
             .field("on_lost", &self.on_lost)
             .field("fails_open", &self.fails_open)

@@ -8,11 +8,10 @@ use http::{Response, StatusCode};
 
 use super::key::KeyError;
 use super::problem::{Problem, problem};
-use crate::core::error::{LockError, LossReason, Quiet};
+use crate::core::error::{LockError, LossReason};
 use crate::core::key::LockKey;
 #[cfg(feature = "axum")]
 use crate::core::lock_key::NO_LABEL;
-use crate::core::log_rate::seldom;
 
 /// When to try again if nobody can tell: the shortest time that `Retry-After` can say.
 const SOON: Duration = Duration::from_secs(1);
@@ -40,6 +39,8 @@ pub enum Refusal {
     /// The request does not say how much of the semaphore it takes, or asks for none of it,
     /// or for more than its limit.
     NoWeight(KeyError),
+    /// The request does not say which limit holds for it: [`limit_by`](super::LockLayer::limit_by).
+    NoLimit(KeyError),
     /// The owner that the request gives is no name.
     NoOwner(KeyError),
     /// Another request holds the mutex, or holds the read-write lock in a mode that
@@ -103,7 +104,9 @@ impl Refusal {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::NoKey(_) | Self::NoWeight(_) | Self::NoOwner(_) => StatusCode::BAD_REQUEST,
+            Self::NoKey(_) | Self::NoWeight(_) | Self::NoLimit(_) | Self::NoOwner(_) => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Held(_) | Self::Done(_) => StatusCode::CONFLICT,
             Self::Full(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Crowded { status, .. } => *status,
@@ -132,6 +135,7 @@ impl Refusal {
             }
             Self::NoKey(_)
             | Self::NoWeight(_)
+            | Self::NoLimit(_)
             | Self::NoOwner(_)
             | Self::Done(_)
             | Self::Lost(_)
@@ -158,6 +162,7 @@ impl Refusal {
         match self {
             Self::NoKey(_) => ("no-key", "No usable key"),
             Self::NoWeight(_) => ("no-weight", "No usable weight"),
+            Self::NoLimit(_) => ("no-limit", "No usable limit"),
             Self::NoOwner(_) => ("no-owner", "No usable owner"),
             Self::Held(_) => ("held", "Lock held by another request"),
             Self::HeldByItself(_) => ("held-by-itself", "Lock held by the request itself"),
@@ -178,6 +183,9 @@ impl Refusal {
             }
             Self::NoWeight(error) => {
                 return format!("The request does not say how much it takes: {error}.");
+            }
+            Self::NoLimit(error) => {
+                return format!("The request does not say which limit holds for it: {error}.");
             }
             Self::NoOwner(error) => {
                 return format!("The request gives no name that can own a lock: {error}.");
@@ -210,57 +218,11 @@ impl Refusal {
             | Self::Unavailable(error)
             | Self::Misconfigured(error) => error.label(),
             Self::Crowded { key, .. } => key.log_label(),
-            Self::NoKey(_) | Self::NoWeight(_) | Self::NoOwner(_) | Self::Lost(_) => NO_LABEL,
-        }
-    }
-
-    /// Logs what an operator can act on as a warning or an error, with the lock's label. Keys, which may be
-    /// personal, and what a client can cause stay at `debug`.
-    pub(super) fn log(&self, lock: &'static str) {
-        match self {
-            Self::NoKey(error) => {
-                tracing::debug!(lock, %error, "a request does not say what to lock");
-            }
-            Self::NoWeight(error) => {
-                tracing::debug!(lock, %error, "a request does not say how much it takes");
-            }
-            Self::NoOwner(error) => {
-                tracing::debug!(lock, %error, "a request gives no name that can own a lock");
-            }
-            Self::Held(error) | Self::Done(error) | Self::Full(error) => {
-                tracing::debug!(lock, %error, "a request is refused");
-            }
-            Self::Crowded { key, .. } => {
-                tracing::debug!(lock, %key, "a request is refused: too many wait for its lock");
-            }
-            Self::Unavailable(error) => {
-                if let Some(left_out) = seldom("refused", lock) {
-                    let error = Quiet(error);
-                    tracing::warn!(lock, left_out, %error, "a request is refused: the lock store failed");
-                }
-            }
-            Self::Lost(reason) => {
-                tracing::warn!(
-                    lock,
-                    reason = reason.name(),
-                    "a request was stopped: its lock was lost"
-                );
-            }
-            Self::HeldByItself(error) => {
-                tracing::error!(
-                    lock,
-                    "a request asks for a lock that it holds already; take the lock once, or give the two locks different names"
-                );
-                tracing::debug!(lock, %error, "the lock that a request holds already");
-            }
-            Self::Misconfigured(error) => {
-                tracing::error!(
-                    lock,
-                    error = %Quiet(error),
-                    "a request is refused: its lock is misconfigured"
-                );
-                tracing::debug!(lock, %error, "the lock that is misconfigured");
-            }
+            Self::NoKey(_)
+            | Self::NoWeight(_)
+            | Self::NoLimit(_)
+            | Self::NoOwner(_)
+            | Self::Lost(_) => NO_LABEL,
         }
     }
 }
@@ -304,6 +266,7 @@ mod tests {
         let all = [
             Refusal::NoKey(no_key()),
             Refusal::NoWeight(no_key()),
+            Refusal::NoLimit(no_key()),
             Refusal::NoOwner(no_key()),
             Refusal::Held(error()),
             Refusal::HeldByItself(error()),

@@ -10,6 +10,25 @@ use crate::api::semaphore::Semaphore;
 use crate::core::key::LockKey;
 use crate::engine::lease::Lease;
 
+/// The kind of lock that a layer takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LayerKind {
+    Mutex,
+    Semaphore { limit: u32 },
+    RwLock,
+}
+
+impl LayerKind {
+    /// Its name in metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Semaphore { .. } => "semaphore",
+            Self::RwLock => "rw_lock",
+        }
+    }
+}
+
 /// A lock of a layer, with all its options.
 #[derive(Clone)]
 pub(super) struct RequestLock {
@@ -41,6 +60,14 @@ impl Share {
 }
 
 impl RequestLock {
+    pub(super) fn kind(&self) -> LayerKind {
+        match &self.handle {
+            Handle::Mutex(_) => LayerKind::Mutex,
+            Handle::Semaphore(semaphore) => LayerKind::Semaphore { limit: semaphore.limit() },
+            Handle::RwLock(_) => LayerKind::RwLock,
+        }
+    }
+
     /// A lease that is idle in this process. It needs no future, and no second service.
     pub(super) fn take_idle(&self, Share { weight, reads }: Share) -> Option<Lease> {
         match &self.handle {

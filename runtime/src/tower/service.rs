@@ -15,12 +15,10 @@ use tower::Service;
 use super::body::LeaseBody;
 use super::future::ResponseFuture;
 use super::grpc::is_grpc;
-use super::identity::Identity;
 use super::key::RequestKey;
 use super::policy::Policy;
 use super::reject::Refusal;
 use super::request_lock::{RequestLock, Share};
-use crate::core::key::LockKey;
 
 /// The service that a [`LockLayer`](super::LockLayer) makes: each request runs under a
 /// lock.
@@ -81,8 +79,8 @@ where
         let asked = asked(&**key, policy, &mut parts);
         let request = Request::from_parts(parts, body);
         match asked {
-            Ok(Some((key, weight, identity))) => {
-                let lock = Cow::Owned(policy.lock(key, identity));
+            Ok(Some((lock, weight))) => {
+                let lock = Cow::Owned(lock);
                 call_under(inner, policy, is_grpc, lock, weight, request)
             }
             Ok(None) => ResponseFuture::unlocked(policy.clone(), is_grpc, inner.call(request)),
@@ -95,17 +93,17 @@ where
     }
 }
 
-/// The lock that a request needs, how much of it, and who it is.
+/// The lock that a request needs, and how much of it.
 fn asked<K: RequestKey>(
     key: &K,
     policy: &Policy,
     parts: &mut Parts,
-) -> Result<Option<(LockKey, u32, Identity)>, Refusal> {
+) -> Result<Option<(RequestLock, u32)>, Refusal> {
     let Some(key) = key.lock_key(parts).map_err(Refusal::NoKey)? else {
         return Ok(None);
     };
-    let weight = policy.weight(parts).map_err(Refusal::NoWeight)?;
-    Ok(Some((key, weight, policy.identify.read(parts))))
+    let (kind, weight) = policy.share(parts)?;
+    Ok(Some((policy.lock(key, kind, policy.identify.read(parts)), weight)))
 }
 
 /// Calls a service under a lock.
