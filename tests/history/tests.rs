@@ -108,7 +108,10 @@ fn an_idle_permit_is_not_compared_again() {
     let taken_up = permit("a:2", 1, 450, 470, 471);
     let idle = |freed| [permit("a:1", 1, 90, 100, freed), taken_up.clone()].concat();
     assert_none(&[of_another_version.clone(), idle(180)].concat());
-    assert_one(&[of_another_version, idle(140)].concat(), "limit");
+    assert_one(&[of_another_version.clone(), idle(140)].concat(), "limit");
+    // Nobody waited for the answer of a release that was dropped.
+    let dropped = idle(140).replacen("lingers", "dropped", 1);
+    assert_none(&[of_another_version, dropped].concat());
 }
 
 #[test]

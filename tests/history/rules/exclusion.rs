@@ -103,7 +103,10 @@ fn is_from_server(of_lock: &[&Request], request: &Request) -> bool {
     let (since, until) = (request.asked, request.granted.unwrap_or_default());
     request.adopts.is_none()
         && !of_lock.iter().any(|other| {
-            let is_there = |at: Nanos| at <= until && since <= at + other.linger;
+            // Where nobody waited for the answer, it came before the lease had ended.
+            let is_dropped = other.freed.as_ref().is_some_and(|(_, how)| how == "dropped");
+            let answer = if is_dropped { other.ttl } else { 0 };
+            let is_there = |at: Nanos| at <= until && since <= at + answer + other.linger;
             let gave_up = other.refused.as_ref().map(|(at, _)| *at);
             // It is idle from when the server says that it may linger.
             let freed = other.freed.as_ref().map(|(at, _)| *at);
