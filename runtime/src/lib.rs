@@ -99,7 +99,7 @@
 //! | either client, as an argument | [`LockClient`], [`SemaphoreClient`] |
 //! | kinds of lock | [`Mutex`], [`ReentrantMutex`], [`Semaphore`], [`RwLock`], [`MultiLock`] |
 //! | a held lock | [`Lease`], [`LeaseSet`]; of work that succeeds once also [`Tick`] |
-//! | … as its work sees it | [`LeaseHandle`], [`LeaseState`], [`Fence`] |
+//! | … as its work sees it | [`LeaseHandle`], [`LeaseSetHandle`], [`LeaseState`], [`Fence`] |
 //! | … on its way to another process | [`Ticket`] |
 //! | the name of a lock | [`LockKey`], [`KeyPart`](trait@KeyPart), [`KeyTemplate`], [`lock_key!`](macro.lock_key.html) |
 //! | leader election: to run in it, to watch it | [`Election`], [`ElectionHandle`], [`ElectionState`] |
@@ -197,7 +197,7 @@ pub use crate::core::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
 pub use crate::core::no_majority::{NoMajority, ServerAnswer};
 pub use crate::core::options::Wait;
 pub use crate::engine::lease::{Lease, LeaseHandle, LeaseState, Released, Tick};
-pub use crate::engine::lease_set::LeaseSet;
+pub use crate::engine::lease_set::{LeaseSet, LeaseSetHandle};
 pub use crate::engine::ticket::Ticket;
 pub use crate::state::shutdown::ShutdownReport;
 #[cfg(feature = "faults")]

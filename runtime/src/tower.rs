@@ -30,14 +30,14 @@
 //! reads and a PUT writes. A [`RequestKey`] selects the lock for each request: a plain
 //! name, a template over the request's values ([`template_key`]), a function of its head
 //! ([`key_by`]), or, with the feature `axum`, the path's parameters
-//! (`path_key("order:{id}")`).
+//! (`path_key("order:{id}")`). [`LockLayer::all`] takes several locks for each request, all or none.
 //!
 //! # Refusals
 //!
 //! The layer refuses a request before it reaches the inner service. It also answers a
 //! request itself if the lock is lost while the request runs. Errors of the inner service
 //! pass through. A refusal is a response with a problem body after RFC 9457, which does not
-//! name the lock:
+//! name the lock, but may have its label:
 //!
 //! | status | when | `Retry-After` |
 //! |---|---|---|
@@ -105,7 +105,7 @@
 //!   they wait for the limit.
 //! - *A time-out* around this layer includes the wait for the lock. One inside does not.
 //!   Either frees the lock when it fires.
-//! - *Another of these layers* in the same order on all routes. Otherwise two requests can each
+//! - *Another of these layers*, where [`LockLayer::all`] is not enough, in the same order on all routes. Otherwise two requests can each
 //!   hold what the other waits for, until their waits are over.
 //!
 //! A slow HTTP client holds a lock while it sends the request's body or reads the
@@ -122,9 +122,11 @@
 #[cfg(feature = "axum")]
 mod axum;
 mod body;
+mod demand;
 mod ending;
 mod future;
 mod grpc;
+mod held;
 mod held_body;
 mod hold;
 #[cfg(test)]
@@ -132,6 +134,7 @@ mod hostile;
 mod identity;
 mod key;
 mod layer;
+mod layer_lock;
 mod number;
 mod options;
 mod outage;
@@ -143,6 +146,7 @@ mod reject;
 mod request_lock;
 mod request_values;
 mod service;
+mod several;
 mod telemetry;
 mod template;
 mod template_key;
@@ -156,9 +160,11 @@ pub use self::future::ResponseFuture;
 pub use self::hold::{HoldUntil, OnLost};
 pub use self::key::{KeyBy, KeyError, MaybeKey, RequestKey, key_by};
 pub use self::layer::LockLayer;
+pub use self::layer_lock::LayerLock;
 pub use self::number::MaybeNumber;
 #[cfg(feature = "axum")]
 pub use self::path_key::{PathKey, path_key};
 pub use self::reject::Refusal;
 pub use self::service::LockService;
+pub use self::several::SetKey;
 pub use self::template_key::{TemplateKey, template_key};

@@ -18,6 +18,7 @@ mod own_locks;
 mod readers;
 mod readiness;
 mod refusals;
+mod sets;
 mod streams;
 mod templates;
 mod waiting;

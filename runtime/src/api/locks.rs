@@ -170,13 +170,15 @@ impl Locks {
     /// A handle to the mutexes of these names, which are acquired together, all or none: 1
     /// to 64 names. A name that is given twice counts once. No command is sent.
     ///
-    /// [`MultiLock::permit`] adds permits of semaphores.
+    /// [`MultiLock::permit`] adds permits of semaphores, and [`MultiLock::read`] and
+    /// [`MultiLock::write`] the halves of read-write locks.
     pub fn all(&self, keys: impl IntoIterator<Item = impl IntoLockKey>) -> MultiLock {
         MultiLock::new(&self.shared, keys)
     }
 
-    /// A handle to permits that are acquired together, all or none, and to no mutex:
-    /// [`MultiLock::permit`] adds 1 to 64 of them. No command is sent.
+    /// A handle to locks that are acquired together, all or none, and to no mutex:
+    /// [`MultiLock::permit`], [`MultiLock::read`] and [`MultiLock::write`] add 1 to 64 of them. No
+    /// command is sent.
     pub fn together(&self) -> MultiLock {
         MultiLock::new(&self.shared, [""; 0])
     }

@@ -1,27 +1,34 @@
-//! Several mutexes and permits that are acquired together: all of them, or none.
+//! Several locks that are acquired together: all of them, or none.
 
 use std::sync::Arc;
 
 use tokio::task::consume_budget;
 
-use super::lock_options::{LockOptions, common_setters, setters};
+use super::lock_options::{LockOptions, common_setters, setters, text_setters};
 use super::lock_spec::Key;
 use super::semaphore;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
+#[cfg(feature = "tower")]
+use crate::core::key::LockKey;
 use crate::core::options::Options;
+#[cfg(feature = "tower")]
+pub(crate) use crate::engine::acquire::MAX_KEYS;
 use crate::engine::acquire::acquire_all;
+#[cfg(feature = "tower")]
+use crate::engine::acquire::{Look, in_order};
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
 use crate::store::{Kind, RequestSpec};
 
-/// Several mutexes and permits that are acquired together, all or none: a cheap handle, from
+/// Several locks that are acquired together, all or none: a cheap handle, from
 /// [`Locks::all`](crate::Locks::all) or [`Locks::together`](crate::Locks::together).
 ///
-/// They are the same locks as those of [`Locks::mutex`](crate::Locks::mutex) and
-/// [`Locks::semaphore`](crate::Locks::semaphore). If all are free, one command acquires them.
-/// Otherwise they are acquired one after another, in the order of their names, whatever order
-/// they were given in. So two callers with names in common never wait for each other.
+/// They are the same locks as those of [`Locks::mutex`](crate::Locks::mutex),
+/// [`Locks::semaphore`](crate::Locks::semaphore) and [`Locks::rw_lock`](crate::Locks::rw_lock). If
+/// all are mutexes or permits and all are free, one command acquires them. Otherwise they are
+/// acquired one after another, in the order of their names, whatever order they were given in. So
+/// two callers with names in common never wait for each other.
 ///
 /// A caller that waits for one lock holds those whose names come before. So give the limit of
 /// one tenant a name that comes before that of the limit for all: `tenant:acme`, then
@@ -65,16 +72,23 @@ use crate::store::{Kind, RequestSpec};
 #[must_use = "the locks do nothing until they are locked"]
 pub struct MultiLock {
     shared: Arc<Shared>,
-    mutexes: Vec<Key>,
-    permits: Vec<Permit>,
+    parts: Vec<Part>,
     given: LockOptions,
 }
 
+/// One of the locks. What can't be acquired is reported when the set is.
 #[derive(Clone, Debug)]
-struct Permit {
+struct Part {
     key: Key,
-    limit: u32,
-    weight: u32,
+    kind: PartKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PartKind {
+    Mutex,
+    Permit { limit: u32, weight: u32 },
+    Read,
+    Write,
 }
 
 impl MultiLock {
@@ -82,8 +96,46 @@ impl MultiLock {
         shared: &Arc<Shared>,
         keys: impl IntoIterator<Item = impl IntoLockKey>,
     ) -> Self {
-        let mutexes = keys.into_iter().map(Key::new).collect();
-        Self { shared: shared.clone(), mutexes, permits: Vec::new(), given: LockOptions::default() }
+        let mutex = |key| Part { key: Key::new(key), kind: PartKind::Mutex };
+        let parts = keys.into_iter().map(mutex).collect();
+        Self { shared: shared.clone(), parts, given: LockOptions::default() }
+    }
+
+    /// No locks yet, with these options.
+    #[cfg(feature = "tower")]
+    pub(crate) fn given(shared: &Arc<Shared>, given: LockOptions) -> Self {
+        Self { shared: shared.clone(), parts: Vec::new(), given }
+    }
+
+    /// Adds a mutex.
+    #[cfg(feature = "tower")]
+    pub(crate) fn mutex(self, key: LockKey) -> Self {
+        self.with(key, PartKind::Mutex)
+    }
+
+    /// True if this is the error of a permit.
+    #[cfg(feature = "tower")]
+    pub(crate) fn is_permit(&self, error: &LockError) -> bool {
+        let (LockError::Busy { key, .. } | LockError::TimedOut { key, .. }) = error else {
+            return false;
+        };
+        let is_it = |part: &Part| part.key.get().is_ok_and(|of_part| of_part == *key);
+        let part = self.parts.iter().find(|part| is_it(part));
+        part.is_some_and(|part| matches!(part.kind, PartKind::Permit { .. }))
+    }
+
+    /// A look whether the store answers. `None` if the store is not needed to refuse this.
+    #[cfg(feature = "tower")]
+    pub(crate) fn look(&self) -> Option<Look> {
+        let specs = in_order(self.specs().ok()?).ok()?;
+        let look = |spec| Look::new(&self.shared, spec, &self.given.options);
+        let looks: Option<Vec<_>> = specs.into_iter().map(look).collect();
+        looks?.into_iter().next()
+    }
+
+    fn with(mut self, key: impl IntoLockKey, kind: PartKind) -> Self {
+        self.parts.push(Part { key: Key::new(key), kind });
+        self
     }
 
     /// Adds a permit of the semaphore of this name: at most `limit` permits at a time, from 1
@@ -125,9 +177,38 @@ impl MultiLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn weighted_permit(mut self, key: impl IntoLockKey, limit: u32, weight: u32) -> Self {
-        self.permits.push(Permit { key: Key::new(key), limit, weight });
-        self
+    pub fn weighted_permit(self, key: impl IntoLockKey, limit: u32, weight: u32) -> Self {
+        self.with(key, PartKind::Permit { limit, weight })
+    }
+
+    /// Adds a read lock of the read-write lock of this name, beside others that read.
+    ///
+    /// It is that of [`RwLock::read`](crate::RwLock::read), and has no fencing token. A set with
+    /// it is acquired one lock after another.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    /// let both = locks.all(["invoice:7"]).read("prices").lock().await?;
+    /// assert!(locks.rw_lock("prices").try_read().await.is_ok());
+    /// assert!(locks.rw_lock("prices").try_write().await.is_err());
+    /// # drop(both);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read(self, key: impl IntoLockKey) -> Self {
+        self.with(key, PartKind::Read)
+    }
+
+    /// Adds the write lock of the read-write lock of this name, for one writer alone.
+    ///
+    /// It is that of [`RwLock::write`](crate::RwLock::write). A set with it is acquired one lock
+    /// after another.
+    pub fn write(self, key: impl IntoLockKey) -> Self {
+        self.with(key, PartKind::Write)
     }
 
     setters! {
@@ -138,9 +219,14 @@ impl MultiLock {
         /// How long [`lock`](Self::lock) waits for all locks together: a duration, or
         /// [`Wait::Forever`](crate::Wait::Forever). The default is 10 s.
         wait;
+        /// The owner of all leases of the set, which [`Locks::inspect`](crate::Locks::inspect) shows:
+        /// 1 to 128 bytes without control characters. By default there is none.
+        owner;
     }
 
     common_setters!((given));
+
+    text_setters!((given));
 
     /// Acquires all locks, or none. While one is not free, waits for at most
     /// [`wait`](Self::wait).
@@ -157,8 +243,8 @@ impl MultiLock {
     ///   last.
     /// - [`LockError::Busy`] in the same case, with a wait of zero.
     /// - [`LockError::InvalidOption`] if no name is given, or more than 64; if a name is given
-    ///   to two permits, or to a mutex and a permit; if a limit is 0, or a weight is 0 or above
-    ///   its limit; or if an option is out of its range. No command is sent.
+    ///   to two locks that are not both mutexes; if a limit is 0, or a weight is 0 or above its
+    ///   limit; or if an option is out of its range. No command is sent.
     #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Cancel safety
@@ -197,8 +283,8 @@ impl MultiLock {
     /// - [`LockError::Busy`] if one of the locks is not free, or is waited for. It names the
     ///   first such lock.
     /// - [`LockError::InvalidOption`] if no name is given, or more than 64; if a name is given
-    ///   to two permits, or to a mutex and a permit; if a limit is 0, or a weight is 0 or above
-    ///   its limit; or if an option is out of its range. No command is sent.
+    ///   to two locks that are not both mutexes; if a limit is 0, or a weight is 0 or above its
+    ///   limit; or if an option is out of its range. No command is sent.
     #[doc = include_str!("errors/trying.md")]
     ///
     /// # Cancel safety
@@ -230,12 +316,15 @@ impl MultiLock {
     }
 
     fn specs(&self) -> Result<Vec<RequestSpec>, LockError> {
-        let spec = |key: &Key, kind| self.given.request(key.get()?, kind);
-        let mutexes = self.mutexes.iter().map(|key| spec(key, Kind::Mutex));
-        let permits = self.permits.iter().map(|permit| {
-            let kind = semaphore::permit(permit.limit, permit.weight)?;
-            spec(&permit.key, kind)
-        });
-        mutexes.chain(permits).collect()
+        let spec = |Part { key, kind }: &Part| {
+            let kind = match *kind {
+                PartKind::Mutex => Kind::Mutex,
+                PartKind::Permit { limit, weight } => semaphore::permit(limit, weight)?,
+                PartKind::Read => Kind::Read,
+                PartKind::Write => Kind::Write,
+            };
+            self.given.request(key.get()?, kind)
+        };
+        self.parts.iter().map(spec).collect()
     }
 }

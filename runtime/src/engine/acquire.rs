@@ -18,4 +18,6 @@ pub(crate) use self::local::take_idle;
 #[cfg(feature = "tower")]
 pub(crate) use self::look::Look;
 pub(crate) use self::multi_ordered::acquire_all;
+#[cfg(feature = "tower")]
+pub(crate) use self::multi_ordered::{MAX_KEYS, in_order};
 pub(crate) use self::single::acquire;

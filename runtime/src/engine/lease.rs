@@ -215,7 +215,6 @@ impl Lease {
     }
 
     /// Its handle, without a copy of it.
-    #[cfg(feature = "macros")]
     pub(crate) fn as_handle(&self) -> &LeaseHandle {
         &self.handle
     }

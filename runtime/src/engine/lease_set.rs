@@ -1,21 +1,22 @@
-//! The guard of several mutexes and permits that were acquired together.
+//! The guard of several locks that were acquired together.
 
-use std::future::{Future, pending, poll_fn};
+mod handle;
+
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
 
-use super::lease::{Lease, LeaseState};
+pub use self::handle::LeaseSetHandle;
+use super::lease::{Lease, LeaseHandle, LeaseState};
 use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::core::timers::check_timers;
 
-/// The leases of several mutexes and permits that were acquired together, by
+/// The leases of several locks that were acquired together, by
 /// [`MultiLock`](crate::MultiLock). They are released when the set is dropped.
 ///
 /// Each is a [`Lease`] of its own: it is renewed by itself, and that of a mutex has its own
@@ -48,6 +49,22 @@ impl LeaseSet {
         Self { leases: Vec::new() }
     }
 
+    /// The set of leases that were parts of one, in the order of their names.
+    #[cfg(feature = "tower")]
+    pub(crate) fn of(leases: Vec<Lease>) -> Self {
+        Self { leases }
+    }
+
+    #[cfg(feature = "tower")]
+    pub(crate) fn into_leases(self) -> Vec<Lease> {
+        self.leases
+    }
+
+    #[cfg(feature = "tower")]
+    pub(crate) fn leases_mut(&mut self) -> &mut [Lease] {
+        &mut self.leases
+    }
+
     pub(crate) fn push(&mut self, lease: Lease) {
         let is_sorted =
             self.leases.last().is_none_or(|last| last.key().name() < lease.key().name());
@@ -59,6 +76,16 @@ impl LeaseSet {
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Lease> {
         self.leases.iter()
+    }
+
+    /// A handle that observes the set from elsewhere. It does not keep the leases.
+    #[must_use]
+    pub fn handle(&self) -> LeaseSetHandle {
+        LeaseSetHandle::new(self.handles().cloned())
+    }
+
+    fn handles(&self) -> impl Iterator<Item = &LeaseHandle> {
+        self.leases.iter().map(Lease::as_handle)
     }
 
     /// The number of leases: one for each lock.
@@ -75,10 +102,7 @@ impl LeaseSet {
     /// otherwise [`Held`](LeaseState::Held).
     #[must_use]
     pub fn state(&self) -> LeaseState {
-        let states = || self.iter().map(Lease::state);
-        let lost = states().find(|state| matches!(state, LeaseState::Lost(_)));
-        let suspect = || states().find(|state| *state == LeaseState::Suspect);
-        lost.or_else(suspect).unwrap_or(LeaseState::Held)
+        handle::state(self.handles())
     }
 
     /// Renews all leases at the same time, for their whole TTL or for the rest of their
@@ -122,29 +146,17 @@ impl LeaseSet {
     /// # Errors
     ///
     /// - [`LockError::Lost`] once any lease of the set is lost.
-    /// - [`LockError::NotFenced`] for a permit, because several are held at the same time.
+    /// - [`LockError::NotFenced`] for a permit or a reader, because several are held at the same time.
     /// - [`LockError::InvalidOption`] if the set has no lock of that name.
     pub fn fence(&self, key: impl AsRef<str>) -> Result<Fence, LockError> {
-        let name = key.as_ref();
-        // First of all what was lost, whichever that is.
-        let lost = |fence: &Result<_, _>| matches!(fence, Err(LockError::Lost { .. }));
-        if let Some(lost) = self.iter().map(Lease::fence).find(lost) {
-            return lost;
-        }
-        match self.leases.binary_search_by(|lease| lease.key().name().cmp(name)) {
-            Ok(at) => self.leases[at].fence(),
-            Err(_) => Err(LockError::InvalidOption {
-                option: "key",
-                problem: format!("`{name}` is not among the locks of this set"),
-            }),
-        }
+        handle::fence(self.handles(), key.as_ref())
     }
 
     /// The time until the first lease ends, unless it is renewed before. Zero once one is
     /// lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.iter().map(Lease::remaining).min().unwrap_or_default()
+        handle::remaining(self.handles())
     }
 
     /// Returns true while all leases are held, by this process's own clock. No command is
@@ -181,12 +193,7 @@ impl LeaseSet {
     /// # }
     /// ```
     pub async fn lost(&self) -> (LockKey, LossReason) {
-        let of_one = async |lease: &Lease| (lease.key().clone(), lease.lost().await);
-        let mut losses: FuturesUnordered<_> = self.iter().map(of_one).collect();
-        match losses.next().await {
-            Some(lost) => lost,
-            None => pending().await,
-        }
+        handle::lost(self.handles()).await
     }
 
     /// Runs a future, and drops it when one of the leases is lost.

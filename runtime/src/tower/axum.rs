@@ -17,7 +17,9 @@ use super::problem::{Problem, problem};
 use super::reject::Refusal;
 use super::telemetry;
 use crate::core::error::LockError;
+use crate::core::lock_key::NO_LABEL;
 use crate::engine::lease::LeaseHandle;
+use crate::engine::lease_set::LeaseSetHandle;
 
 /// The parameters of a request's route.
 pub(super) struct RouteParams(RawPathParams);
@@ -51,29 +53,48 @@ pub(super) fn connected_peer(parts: &mut Parts) -> Option<SocketAddr> {
     info.now_or_never().and_then(Result::ok).map(|info| info.0)
 }
 
-/// The lease that the request runs under. With several layers it is the innermost one's.
-///
-/// Take an `Option` of it if a request may pass without a lock.
-impl<S: Send + Sync> FromRequestParts<S> for LeaseHandle {
-    type Rejection = NoLease;
+macro_rules! extractor {
+    ($(#[$meta:meta])* $handle:ident) => {
+        $(#[$meta])*
+        impl<S: Send + Sync> FromRequestParts<S> for $handle {
+            type Rejection = NoLease;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, NoLease> {
-        parts.extensions.get::<Self>().cloned().ok_or(NoLease)
-    }
+            async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, NoLease> {
+                parts.extensions.get::<Self>().cloned().ok_or(NoLease)
+            }
+        }
+
+        impl<S: Send + Sync> OptionalFromRequestParts<S> for $handle {
+            type Rejection = Infallible;
+
+            async fn from_request_parts(
+                parts: &mut Parts,
+                _: &S,
+            ) -> Result<Option<Self>, Infallible> {
+                Ok(parts.extensions.get::<Self>().cloned())
+            }
+        }
+    };
 }
 
-impl<S: Send + Sync> OptionalFromRequestParts<S> for LeaseHandle {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Infallible> {
-        Ok(parts.extensions.get::<Self>().cloned())
-    }
+extractor! {
+    /// The lease that the request runs under. With several layers it is the innermost one's, and with
+    /// a layer of several locks that of the last, in the order of their names.
+    ///
+    /// Take an `Option` of it if a request may pass without a lock.
+    LeaseHandle
+}
+extractor! {
+    /// The leases that the request runs under, of the innermost layer with several locks.
+    ///
+    /// Take an `Option` of it if a request may pass without them.
+    LeaseSetHandle
 }
 
 /// The built-in response, which the layer would give. What an operator can act on is logged.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        telemetry::refused(&self, self.label());
+        telemetry::refused(&self, self.label().unwrap_or(NO_LABEL));
         self.to_response().map(Body::from)
     }
 }
@@ -82,7 +103,7 @@ impl IntoResponse for Refusal {
 /// not name the lock.
 impl IntoResponse for LockError {
     fn into_response(self) -> Response {
-        let lock = self.label();
+        let lock = self.label().unwrap_or(NO_LABEL);
         let refusal = Refusal::from(self);
         telemetry::refused(&refusal, lock);
         refusal.to_response().map(Body::from)
@@ -113,7 +134,7 @@ impl fmt::Display for NoLease {
         f.write_str(
             "the handler takes a `LeaseHandle`, but this request is under no lock: no `LockLayer` \
              is on its route, or the layer let it through without one, as `fail_open()` does; take \
-             an `Option<LeaseHandle>` there",
+             an `Option<LeaseHandle>` there. For a `LeaseSetHandle` the layer must be `LockLayer::all`",
         )
     }
 }
@@ -124,7 +145,7 @@ impl IntoResponse for NoLease {
     fn into_response(self) -> Response {
         tracing::error!("{self}");
         let title = "Internal Server Error";
-        let details = Problem { kind: None, title, detail: &self.to_string() };
+        let details = Problem { kind: None, title, detail: &self.to_string(), lock: None };
         problem(StatusCode::INTERNAL_SERVER_ERROR, &details, None).map(Body::from)
     }
 }

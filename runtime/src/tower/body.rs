@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+use super::held::Held;
 use super::held_body::HeldBody;
-use crate::engine::lease::Lease;
 
 pin_project! {
     /// The body of a response from a [`LockService`](super::LockService): that of the inner
@@ -63,16 +63,16 @@ enum BodyKind<B: Body> {
 }
 
 impl<B: Body> LeaseBody<B> {
-    /// Holds the lease, if there is one, for as long as the body has something to send: this
+    /// Holds what the request holds, if there is anything, for as long as the body has something to send: this
     /// many bytes, if that is announced. If the request is a success by then, the lease is
     /// completed.
     pub(super) fn new(
         body: B,
-        lease: Option<Lease>,
+        held: Option<Held>,
         is_success: bool,
         announced: Option<u64>,
     ) -> Self {
-        Self { kind: BodyKind::Inner(HeldBody::new(body, lease, is_success, announced)) }
+        Self { kind: BodyKind::Inner(HeldBody::new(body, held, is_success, announced)) }
     }
 
     /// Takes what is ready with the head, so that a server sends both together: a second part
@@ -194,7 +194,7 @@ mod tests {
         let lease = mutex.lock().await.unwrap();
         let script = Script { frames: frames.into(), says_the_end };
         let is_held = async move || mutex.try_lock().await.is_err();
-        (LeaseBody::new(script, Some(lease), true, None), is_held)
+        (LeaseBody::new(script, Some(Held::One(lease)), true, None), is_held)
     }
 
     #[tokio::test]

@@ -1,26 +1,21 @@
 //! The end of a lease, and what is kept back until the store has answered it.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use crate::engine::lease::Lease;
-
-/// The release or the completion of a lease.
-type End = Pin<Box<dyn Future<Output = ()> + Send>>;
+use super::held::{Boxed, Held};
 
 /// What an HTTP client gets once the lease has ended: its next request then finds the lock free.
 pub(super) struct Ending<T>(
     // Never locked: a body that others share by reference is to stay one.
-    Mutex<(Option<End>, Option<T>)>,
+    Mutex<(Option<Boxed<()>>, Option<T>)>,
 );
 
 impl<T> Ending<T> {
-    /// Begins to end a lease, if there is one.
-    pub(super) fn new(lease: Option<Lease>, is_success: bool, then: T) -> Self {
-        let end = lease.and_then(|lease| lease.end(is_success));
-        Self(Mutex::new((end.map(|end| Box::pin(end) as End), Some(then))))
+    /// Begins to end what a request holds, if it holds anything.
+    pub(super) fn new(held: Option<Held>, is_success: bool, then: T) -> Self {
+        let end = held.and_then(|held| held.end(is_success));
+        Self(Mutex::new((end, Some(then))))
     }
 
     /// Waits for the end of the lease. The store is not waited for longer than a release is.

@@ -18,6 +18,7 @@ use tower::Service;
 use super::body::LeaseBody;
 use super::ending::Ending;
 use super::grpc;
+use super::held::{Boxed, Held};
 use super::held_body::{announced, under};
 use super::hold::{HoldUntil, OnLost};
 use super::policy::Policy;
@@ -26,10 +27,6 @@ use super::upgrade;
 use super::waiters::Acquire;
 use crate::core::error::LossReason;
 use crate::core::lock_key::NO_LABEL;
-use crate::engine::lease::Lease;
-
-/// Resolves when the lease of a running request is lost.
-type Loss = Pin<Box<dyn Future<Output = LossReason> + Send>>;
 
 pin_project! {
     /// The future of a [`LockService`](super::LockService): acquires the lock, and then
@@ -91,8 +88,8 @@ pin_project! {
         Running {
             #[pin]
             response: S::Future,
-            loss: Option<Loss>,
-            lease: Option<Lease>,
+            loss: Option<Boxed<LossReason>>,
+            held: Option<Held>,
             method: Method,
         },
         // Whoever reads the outcome may come again at once, and must find the lock free.
@@ -130,17 +127,17 @@ where
     pub(super) fn under_idle(
         policy: Arc<Policy>,
         is_grpc: bool,
-        lease: Lease,
+        held: Held,
         inner: &mut S,
         request: Request<A>,
     ) -> Self {
-        let label = lease.key().log_label();
-        let state = State::run(inner, request, Some(lease));
+        let label = held.log_label();
+        let state = State::run(inner, request, Some(held));
         Self { policy, is_grpc, state, label, owes_budget: true }
     }
 
     pub(super) fn unlocked(policy: Arc<Policy>, is_grpc: bool, response: S::Future) -> Self {
-        let state = State::Running { response, loss: None, lease: None, method: Method::GET };
+        let state = State::Running { response, loss: None, held: None, method: Method::GET };
         Self { policy, is_grpc, state, label: NO_LABEL, owes_budget: false }
     }
 
@@ -172,58 +169,58 @@ where
                         .map(Some)
                         .or_else(|denied| this.policy.judge(denied, this.label).map(|()| None))
                     {
-                        Ok(lease) => {
+                        Ok(held) => {
                             let (mut inner, request) = call.take().expect("it is acquired once");
-                            State::run(&mut inner, request, lease)
+                            State::run(&mut inner, request, held)
                         }
                         Err(refusal) => State::Refused { refusal },
                     }
                 }
-                StateProj::Running { response, loss, lease, method } => {
+                StateProj::Running { response, loss, held, method } => {
                     // The deadline is looked at before each poll: a handler that
                     // was stopped past it does not go on.
-                    let may_go_on = this.policy.needed(lease.as_ref()).is_none_or(Lease::is_held);
+                    let may_go_on = this.policy.needed(held.as_ref()).is_none_or(Held::is_held);
                     let lasts = this.policy.on_lost == OnLost::Cancel;
                     let polled =
-                        may_go_on.then(|| caught(lease.as_ref(), lasts, || response.poll(cx)));
+                        may_go_on.then(|| caught(held.as_ref(), lasts, || response.poll(cx)));
                     let outcome = match polled {
                         Some(Ok(Poll::Ready(answer))) => Outcome::Answer(answer),
                         Some(Err(panic)) => Outcome::Panic(panic),
                         Some(Ok(Poll::Pending)) | None => {
-                            let Some(needed) = this.policy.needed(lease.as_ref()) else {
+                            let Some(needed) = this.policy.needed(held.as_ref()) else {
                                 return Poll::Pending;
                             };
                             // A handler that is ready at once needs no timer. A loss is pending
                             // until its reason is known.
-                            let loss = loss.get_or_insert_with(|| lost(needed));
+                            let loss = loss.get_or_insert_with(|| needed.lost());
                             Outcome::Refuse(Refusal::Lost(ready!(loss.as_mut().poll(cx))))
                         }
                     };
-                    let (lease, method) = (lease.take(), std::mem::take(method));
+                    let (held, method) = (held.take(), std::mem::take(method));
                     // The handler is dropped under its lock.
                     this.state.set(State::Done);
                     let Outcome::Answer(Ok(response)) = outcome else {
-                        this.state.set(State::ending(lease, false, outcome));
+                        this.state.set(State::ending(held, false, outcome));
                         continue;
                     };
-                    Policy::note_loss(lease.as_ref());
+                    Policy::note_loss(held.as_ref());
                     let is_success = is_success(&response);
-                    let lease = match lease {
-                        Some(lease) if this.policy.keeps_upgraded(&method, &response) => {
-                            upgrade::leave(lease, is_success, &this.policy.warned)
+                    let held = match held {
+                        Some(held) if this.policy.keeps_upgraded(&method, &response) => {
+                            upgrade::leave(held, is_success, &this.policy.warned)
                         }
-                        lease => lease,
+                        held => held,
                     };
                     let bytes = announced(response.headers(), response.body());
                     if this.policy.hold_until == HoldUntil::BodyEnd
                         && bytes != Some(0)
                         && sends_body(&method, &response)
                     {
-                        let held = |body| LeaseBody::new(body, lease, is_success, bytes);
-                        this.state.set(State::Early { response: Some(response.map(held)) });
+                        let with_lease = |body| LeaseBody::new(body, held, is_success, bytes);
+                        this.state.set(State::Early { response: Some(response.map(with_lease)) });
                         continue;
                     }
-                    State::ending(lease, is_success, Outcome::Answer(Ok(response)))
+                    State::ending(held, is_success, Outcome::Answer(Ok(response)))
                 }
                 StateProj::Ending { ending } => match ready!(ending.poll(cx)) {
                     Outcome::Answer(answer) => {
@@ -260,34 +257,34 @@ where
     S: Service<Request<A>>,
     B: Body,
 {
-    fn run(inner: &mut S, mut request: Request<A>, mut lease: Option<Lease>) -> Self {
-        if let Some(lease) = &mut lease {
-            upgrade::give_handle(lease, &mut request);
+    fn run(inner: &mut S, mut request: Request<A>, mut held: Option<Held>) -> Self {
+        if let Some(held) = &mut held {
+            upgrade::give_handles(held, &mut request);
         }
         let method = request.method().clone();
-        match caught(lease.as_ref(), false, || inner.call(request)) {
-            Ok(response) => Self::Running { response, loss: None, lease, method },
-            Err(panic) => Self::ending(lease, false, Outcome::Panic(panic)),
+        match caught(held.as_ref(), false, || inner.call(request)) {
+            Ok(response) => Self::Running { response, loss: None, held, method },
+            Err(panic) => Self::ending(held, false, Outcome::Panic(panic)),
         }
     }
 
     fn ending(
-        lease: Option<Lease>,
+        held: Option<Held>,
         is_success: bool,
         outcome: Outcome<S::Response, S::Error>,
     ) -> Self {
-        Self::Ending { ending: Ending::new(lease, is_success, outcome) }
+        Self::Ending { ending: Ending::new(held, is_success, outcome) }
     }
 }
 
 /// Runs a part of the inner service under the lease. If it panics, it is not called again, and
 /// the panic goes on once the lease has ended.
 fn caught<R>(
-    lease: Option<&Lease>,
+    held: Option<&Held>,
     lasts: bool,
     work: impl FnOnce() -> R,
 ) -> Result<R, Box<dyn Any + Send>> {
-    catch_unwind(AssertUnwindSafe(|| under(lease, lasts, work)))
+    catch_unwind(AssertUnwindSafe(|| under(held, lasts, work)))
 }
 
 /// Returns false for the responses whose body an HTTP server never sends.
@@ -303,11 +300,6 @@ fn sends_body<B: Body>(method: &Method, response: &Response<B>) -> bool {
 fn is_success<B>(response: &Response<B>) -> bool {
     let status = response.status();
     !status.is_client_error() && !status.is_server_error() && !grpc::is_failure(response.headers())
-}
-
-fn lost(lease: &Lease) -> Loss {
-    let handle = lease.handle();
-    Box::pin(async move { handle.lost().await })
 }
 
 impl<S, A, B> fmt::Debug for ResponseFuture<S, A, B>

@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::ending::Ending;
 use super::grpc;
-use crate::engine::lease::Lease;
+use super::held::Held;
 
 /// As much of a body is taken in advance, if it is ready with the head.
 const EARLY_FRAMES: usize = 16;
@@ -40,7 +40,7 @@ type Last<B> = Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>;
 /// What a body has to do with its lease.
 enum Hold<T> {
     /// It holds it.
-    Lease(Lease),
+    Held(Held),
     /// The lease ends, and what is last is held back until then.
     Ending(Ending<T>),
     /// It has none, or none any more.
@@ -48,16 +48,16 @@ enum Hold<T> {
 }
 
 impl<T> Hold<T> {
-    fn lease(&self) -> Option<&Lease> {
-        if let Self::Lease(lease) = self { Some(lease) } else { None }
+    fn held(&self) -> Option<&Held> {
+        if let Self::Held(held) = self { Some(held) } else { None }
     }
 }
 
 /// Runs a function in which the current lease is this one, if there is one. If it `lasts`, the
 /// function is a part of work that ends with the lease at the latest.
-pub(super) fn under<R>(lease: Option<&Lease>, lasts: bool, work: impl FnOnce() -> R) -> R {
-    match lease {
-        Some(lease) => lease.sync_scope(lasts, work),
+pub(super) fn under<R>(held: Option<&Held>, lasts: bool, work: impl FnOnce() -> R) -> R {
+    match held {
+        Some(held) => held.sync_scope(lasts, work),
         None => work(),
     }
 }
@@ -82,13 +82,13 @@ fn bytes<D: Buf, E>(frame: Option<&Result<Frame<D>, E>>) -> u64 {
 impl<B: Body> HeldBody<B> {
     pub(super) fn new(
         body: B,
-        lease: Option<Lease>,
+        held: Option<Held>,
         is_success: bool,
         announced: Option<u64>,
     ) -> Self {
         Self {
             body: Box::pin(body),
-            hold: lease.map_or(Hold::Nothing, Hold::Lease),
+            hold: held.map_or(Hold::Nothing, Hold::Held),
             is_success,
             left: announced,
             early: VecDeque::new(),
@@ -110,9 +110,9 @@ impl<B: Body> HeldBody<B> {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Last<B>> {
         let Self { body, hold, is_success, left, kept, .. } = self;
         if !matches!(hold, Hold::Ending(_)) {
-            let frame = ready!(under(hold.lease(), false, || body.as_mut().poll_frame(cx)));
+            let frame = ready!(under(hold.held(), false, || body.as_mut().poll_frame(cx)));
             *kept += bytes(frame.as_ref());
-            let Hold::Lease(lease) = std::mem::replace(hold, Hold::Nothing) else {
+            let Hold::Held(held) = std::mem::replace(hold, Hold::Nothing) else {
                 return Poll::Ready(frame);
             };
             *left = left.map(|left| left.saturating_sub(bytes(frame.as_ref())));
@@ -124,10 +124,10 @@ impl<B: Body> HeldBody<B> {
             let is_data = matches!(&frame, Some(Ok(frame)) if !frame.is_trailers());
             // A server that sees the end coming does not poll again.
             if is_data && *left != Some(0) && !body.is_end_stream() {
-                *hold = Hold::Lease(lease);
+                *hold = Hold::Held(held);
                 return Poll::Ready(frame);
             }
-            *hold = Hold::Ending(Ending::new(Some(lease), *is_success, frame));
+            *hold = Hold::Ending(Ending::new(Some(held), *is_success, frame));
         }
         let Hold::Ending(ending) = hold else { return Poll::Ready(None) };
         let last = ready!(ending.poll(cx));
@@ -173,7 +173,7 @@ impl<B: Body + fmt::Debug> fmt::Debug for HeldBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaseBody")
             .field("body", &self.body)
-            .field("lease", &self.hold.lease())
+            .field("is_held", &self.hold.held().map(Held::is_held))
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! The layer and its options.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -9,6 +8,7 @@ use bytes::Bytes;
 use http::Response;
 use tower::Layer;
 
+use super::demand::Demand;
 use super::hold::{HoldUntil, OnLost};
 use super::identity::Identify;
 use super::key::RequestKey;
@@ -17,14 +17,13 @@ use super::policy::Policy;
 use super::reject::Refusal;
 use super::request_lock::LayerKind;
 use super::service::LockService;
-use super::template::has_source;
-use super::template_key::TemplateKey;
+use super::template_key::plain_name;
 use super::upgrade::Warned;
 use super::waiters::Waiters;
 use crate::api::lock_client::{LockClient, SemaphoreClient};
 use crate::api::lock_options::{LockOptions, setters};
 use crate::api::locks::Locks;
-use crate::core::key::{IntoLockKey, LockKey};
+use crate::core::key::LockKey;
 use crate::core::options::Options;
 
 /// Longer than any request takes that is not stuck.
@@ -152,38 +151,30 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     }
 
     fn new(locks: &Locks, key: K, kind: LayerKind) -> Self {
-        let name = <dyn Any>::downcast_ref::<&'static str>(&key);
-        if let Some(name) = name {
-            assert!(
-                !has_source(name),
-                "the key {name:?} is one lock for all requests: write `template_key({name:?})`"
-            );
-            let is_template = LockKey::new(name).is_ok() && name.into_lock_key().is_err();
-            assert!(
-                !is_template,
-                "the key {name:?} is one lock for all requests: write `path_key({name:?})` (with \
-                 the feature `axum`) or `key_by(…)` for one lock each"
-            );
-        }
-        if let Some(key) = <dyn Any>::downcast_ref::<TemplateKey>(&key) {
-            key.assert_complete();
-        }
+        let name = plain_name(&key);
+        let mut layer = Self::of(locks, key, kind);
+        let policy = layer.policy();
+        policy.name = name.and_then(|name| LockKey::new(name).ok());
+        policy.given.label = name;
+        layer
+    }
+}
+
+impl<K> LockLayer<K> {
+    pub(super) fn of(locks: &Locks, key: K, kind: LayerKind) -> Self {
+        let max_hold = Some(MAX_HOLD);
+        let options = Options { max_hold, ..Options::default().at_once() };
         let policy = Policy {
             locks: locks.clone(),
-            name: name.and_then(|name| LockKey::new(name).ok()),
-            kind,
-            given: LockOptions {
-                options: Options { max_hold: Some(MAX_HOLD), ..Options::default().at_once() },
-                label: name.copied(),
-                ..LockOptions::default()
-            },
+            name: None,
+            demand: Demand::new(kind),
+            set: None,
+            given: LockOptions { options, ..LockOptions::default() },
             max_waiters: None,
             waiters: Waiters::default(),
             hold_until: HoldUntil::default(),
             on_lost: OnLost::default(),
             warned: Warned::default(),
-            weight: None,
-            limit: None,
             identify: Identify::default(),
             fails_open: false,
             outage: Outage::default(),
@@ -192,9 +183,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
         };
         Self { key: Arc::new(key), policy: Arc::new(policy) }
     }
-}
 
-impl<K> LockLayer<K> {
     /// The options, to change one.
     pub(super) fn policy(&mut self) -> &mut Policy {
         let policy = Arc::make_mut(&mut self.policy);

@@ -6,7 +6,7 @@ use http::request::Parts;
 
 use super::hold::{HoldUntil, OnLost};
 use super::layer::LockLayer;
-use super::number::{MaybeNumber, Number};
+use super::number::MaybeNumber;
 use super::policy::Policy;
 use super::request_lock::LayerKind;
 use crate::api::lock_options::setters;
@@ -162,7 +162,7 @@ impl<K> LockLayer<K> {
     /// The options, to change one of those that only mutexes have.
     #[track_caller]
     fn policy_of_mutex(&mut self, option: &str) -> &mut Policy {
-        let is_mutex = matches!(self.policy.kind, LayerKind::Mutex);
+        let is_mutex = matches!(self.policy.demand.kind, LayerKind::Mutex);
         assert!(is_mutex, "`{option}` is for mutexes: under other locks several requests run");
         self.policy()
     }
@@ -199,8 +199,8 @@ impl<K> LockLayer<K> {
         F: Fn(&Parts) -> T + Send + Sync + 'static,
         T: MaybeNumber,
     {
-        let number: Number = Arc::new(move |parts| weight(parts).maybe_number());
-        self.policy_of_semaphore("weight_by").weight = Some(number);
+        let weight = Arc::new(move |parts: &Parts| weight(parts).maybe_number());
+        self.policy().demand.set_weight(weight);
         self
     }
 
@@ -241,17 +241,9 @@ impl<K> LockLayer<K> {
         F: Fn(&Parts) -> T + Send + Sync + 'static,
         T: MaybeNumber,
     {
-        let number: Number = Arc::new(move |parts| limit(parts).maybe_number());
-        self.policy_of_semaphore("limit_by").limit = Some(number);
+        let limit = Arc::new(move |parts: &Parts| limit(parts).maybe_number());
+        self.policy().demand.set_limit(limit);
         self
-    }
-
-    /// The options, to change one of those that only semaphores have.
-    #[track_caller]
-    fn policy_of_semaphore(&mut self, option: &str) -> &mut Policy {
-        let is_semaphore = matches!(self.policy.kind, LayerKind::Semaphore { .. });
-        assert!(is_semaphore, "`{option}` is for semaphores: other locks have no permits");
-        self.policy()
     }
 
     /// The owner of a request's lease, by a function of its head, which

@@ -12,20 +12,23 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::body::LeaseBody;
+use super::demand::Demand;
 use super::grpc;
+use super::held::Held;
 use super::hold::{HoldUntil, OnLost};
 use super::identity::{Identify, Identity};
 use super::key::KeyError;
-use super::number::Number;
+use super::layer_lock::LayerLock;
 use super::outage::{Outage, Part, Way};
 use super::reject::Refusal;
 use super::request_lock::{Handle as LockHandle, LayerKind, RequestLock, Share};
 use super::telemetry;
 use super::upgrade::{Warned, is_upgrade};
-use super::waiters::{Acquire, Denied, WaiterSlot, Waiters};
+use super::waiters::{Acquire, Denied, Failed, WaiterSlot, Waiters};
 use crate::api::lock_options::LockOptions;
 use crate::api::lock_spec::LockSpec;
 use crate::api::locks::Locks;
+use crate::api::multi_lock::MultiLock;
 use crate::api::mutex::Mutex;
 use crate::api::rw_lock::RwLock;
 use crate::api::semaphore::Semaphore;
@@ -33,7 +36,6 @@ use crate::core::error::{LockError, Quiet};
 use crate::core::key::LockKey;
 use crate::core::log_rate::seldom;
 use crate::core::options::Wait;
-use crate::engine::lease::Lease;
 
 pub(super) type OnRefused = Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync>;
 
@@ -48,7 +50,9 @@ pub(super) struct Policy {
     pub(super) locks: Locks,
     /// The key, if it is one plain name: the same for all requests.
     pub(super) name: Option<LockKey>,
-    pub(super) kind: LayerKind,
+    pub(super) demand: Demand,
+    /// The locks of a layer with several, which have keys of their own.
+    pub(super) set: Option<Arc<[LayerLock]>>,
     /// The options of each lock. Its owner and its note are those of the request.
     pub(super) given: LockOptions,
     /// `None` is the default.
@@ -58,10 +62,6 @@ pub(super) struct Policy {
     pub(super) hold_until: HoldUntil,
     pub(super) on_lost: OnLost,
     pub(super) warned: Warned,
-    /// `None` is 1 for each request.
-    pub(super) weight: Option<Number>,
-    /// `None` is the semaphore's limit for each request.
-    pub(super) limit: Option<Number>,
     pub(super) identify: Identify,
     pub(super) fails_open: bool,
     /// The store is known to be out of reach.
@@ -75,50 +75,51 @@ impl Policy {
     /// The lock, if it is the same for all requests, and all take as much of it and are
     /// nobody in particular.
     pub(super) fn fixed(&self) -> Option<&RequestLock> {
-        let is_fixed = self.weight.is_none() && self.limit.is_none() && self.identify.is_nothing();
+        let is_fixed = self.demand.is_fixed() && self.identify.is_nothing();
         let name = self.name.as_ref().filter(|_| is_fixed)?;
-        let lock = || self.lock(name.clone(), self.kind, Identity::default());
+        let lock = || self.lock(name.clone(), self.demand.kind, Identity::default());
         Some(self.fixed.get_or_init(lock))
     }
 
-    /// The kind of lock that a request takes, with the limit that holds for it, and how much it takes.
-    pub(super) fn share(&self, parts: &Parts) -> Result<(LayerKind, u32), Refusal> {
-        let LayerKind::Semaphore { limit } = self.kind else { return Ok((self.kind, 1)) };
-        let say = |number: &Option<Number>| number.as_ref().map_or(Ok(None), |say| say(parts));
-        let limit = match say(&self.limit).map_err(Refusal::NoLimit)? {
-            Some(0) => {
-                return Err(Refusal::NoLimit(KeyError::new("0 is not between 1 and 4294967295")));
-            }
-            said => said.unwrap_or(limit),
-        };
-        let weight = say(&self.weight).map_err(Refusal::NoWeight)?.unwrap_or(1);
-        // A limit of 0 is the server's mistake, which the acquisition reports.
-        if limit > 0 && !(1..=limit).contains(&weight) {
-            let problem = format!("{weight} is not between 1 and {limit}");
-            return Err(Refusal::NoWeight(KeyError::new(problem)));
-        }
-        Ok((LayerKind::Semaphore { limit }, weight))
-    }
-
     /// The lock of this name, for a request.
-    pub(super) fn lock(
-        &self,
-        key: LockKey,
-        kind: LayerKind,
-        Identity { owner, note }: Identity,
-    ) -> RequestLock {
+    pub(super) fn lock(&self, key: LockKey, kind: LayerKind, identity: Identity) -> RequestLock {
         let key = self.given.labelled(key);
-        let mut given = self.given.of(owner, note.as_deref());
-        if self.max_waiters(kind) == 0 {
-            given.options = given.options.at_once();
-        }
+        let given = self.given(kind, identity);
         let spec = LockSpec::with(self.locks.shared(), key.clone(), given);
         let handle = match kind {
             LayerKind::Mutex => LockHandle::Mutex(Mutex::new(spec)),
             LayerKind::Semaphore { limit } => LockHandle::Semaphore(Semaphore::new(spec, limit)),
             LayerKind::RwLock => LockHandle::RwLock(RwLock::new(spec)),
+            LayerKind::Set => unreachable!("a set has no key of its own"),
         };
         RequestLock { key, handle }
+    }
+
+    /// The locks of a layer with several, for a request. `None` if it needs none of them.
+    pub(super) fn set(
+        &self,
+        set: &[LayerLock],
+        parts: &mut Parts,
+    ) -> Result<Option<RequestLock>, Refusal> {
+        let given = self.given(LayerKind::Set, self.identify.read(parts));
+        let mut locks = MultiLock::given(self.locks.shared(), given);
+        let mut first = None;
+        for lock in set {
+            if let Some(key) = lock.key(parts)? {
+                first.get_or_insert_with(|| key.clone());
+                locks = lock.add_to(locks, key, parts)?;
+            }
+        }
+        Ok(first.map(|key| RequestLock { key, handle: LockHandle::Set(locks) }))
+    }
+
+    /// The options of a request's lock.
+    fn given(&self, kind: LayerKind, Identity { owner, note }: Identity) -> LockOptions {
+        let mut given = self.given.of(owner, note.as_deref());
+        if self.max_waiters(kind) == 0 {
+            given.options = given.options.at_once();
+        }
+        given
     }
 
     pub(super) fn acquire(&self, lock: RequestLock, share: Share) -> Acquire {
@@ -134,10 +135,12 @@ impl Policy {
             let begun = Instant::now();
             let answer = lock.acquire(share, slot).await;
             match &answer {
-                Err(Denied::Because(error)) if error.is_outage() => {
+                Err(Denied::Because(Failed { error, .. })) if error.is_outage() => {
                     outage.failed(part, begun, label, error);
                 }
-                Err(Denied::Because(LockError::ShutDown) | Denied::Crowded(_)) => {}
+                Err(
+                    Denied::Because(Failed { error: LockError::ShutDown, .. }) | Denied::Crowded(_),
+                ) => {}
                 Ok(_) | Err(Denied::Because(_)) => outage.settled(&part, begun, label),
             }
             answer
@@ -162,7 +165,7 @@ impl Policy {
                 }
             }
         }
-        telemetry::passed_open(self.kind.name(), label);
+        telemetry::passed_open(self.demand.kind.name(), label);
         true
     }
 
@@ -178,26 +181,28 @@ impl Policy {
             LayerKind::Semaphore { limit } => {
                 usize::try_from(limit).map_or(usize::MAX, |limit| limit.saturating_add(MAX_WAITERS))
             }
-            LayerKind::Mutex | LayerKind::RwLock => MAX_WAITERS,
+            LayerKind::Mutex | LayerKind::RwLock | LayerKind::Set => MAX_WAITERS,
         })
     }
 
     /// Lets a request pass without a lock, or returns its refusal.
     pub(super) fn judge(&self, denied: Denied, lock: &'static str) -> Result<(), Refusal> {
-        let is_semaphore = matches!(self.kind, LayerKind::Semaphore { .. });
-        let error = match denied {
+        let Failed { error, is_semaphore } = match denied {
+            Denied::Because(failed) => failed,
+            Denied::Crowded(key) => return Err(Refusal::crowded(key, self.has_permits())),
+        };
+        let error = match error {
             // The request says who owns its lease.
-            Denied::Because(LockError::InvalidOption { option: "owner", problem })
+            LockError::InvalidOption { option: "owner", problem }
                 if self.identify.owner.is_some() =>
             {
                 return Err(Refusal::NoOwner(KeyError::new(problem)));
             }
-            Denied::Because(error) => error,
-            Denied::Crowded(key) => return Err(Refusal::crowded(key, is_semaphore)),
+            error => error,
         };
         match Refusal::of(error, is_semaphore) {
             Refusal::Unavailable(error) if self.fails_open && error.is_store_failure() => {
-                telemetry::passed_open(self.kind.name(), lock);
+                telemetry::passed_open(self.demand.kind.name(), lock);
                 // In an outage its beginning and its end are logged.
                 if !error.is_outage()
                     && let Some(left_out) = seldom("passed", lock)
@@ -211,9 +216,16 @@ impl Policy {
         }
     }
 
-    /// The lease without which the handler does not go on.
-    pub(super) fn needed<'a>(&self, lease: Option<&'a Lease>) -> Option<&'a Lease> {
-        lease.filter(|_| self.on_lost == OnLost::Cancel)
+    /// Returns true if it has a semaphore.
+    fn has_permits(&self) -> bool {
+        let is_semaphore = |demand: &Demand| matches!(demand.kind, LayerKind::Semaphore { .. });
+        let mut set = self.set.iter().flat_map(|set| set.iter());
+        is_semaphore(&self.demand) || set.any(|lock| is_semaphore(&lock.demand))
+    }
+
+    /// What the handler does not go on without.
+    pub(super) fn needed<'a>(&self, held: Option<&'a Held>) -> Option<&'a Held> {
+        held.filter(|_| self.on_lost == OnLost::Cancel)
     }
 
     /// Returns true if the lease is for as long as the connection that this response opens.
@@ -222,9 +234,9 @@ impl Policy {
     }
 
     /// Logs it if a handler has finished after its lock was lost.
-    pub(super) fn note_loss(lease: Option<&Lease>) {
-        if let Some(lease) = lease.filter(|lease| !lease.is_held()) {
-            let lock = lease.key().log_label();
+    pub(super) fn note_loss(held: Option<&Held>) {
+        if let Some(held) = held.filter(|held| !held.is_held()) {
+            let lock = held.log_label();
             tracing::warn!(lock, "a request finished after its lock was lost");
         }
     }
@@ -250,7 +262,8 @@ impl fmt::Debug for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Policy")
             .field("locks", &self.locks)
-            .field("kind", &self.kind)
+            .field("kind", &self.demand)
+            .field("set", &self.set)
             .field("given", &self.given)
             .field("max_waiters", &self.max_waiters)
             .field("hold_until", &self.hold_until)

@@ -13,6 +13,8 @@ pub(super) struct Problem<'a> {
     pub(super) kind: Option<&'a str>,
     pub(super) title: &'a str,
     pub(super) detail: &'a str,
+    /// The label of the lock.
+    pub(super) lock: Option<&'a str>,
 }
 
 /// The page that explains the types. An `http::Uri` has no fragment, so the query names the type.
@@ -22,7 +24,7 @@ pub(super) const TYPES: &str =
 /// A response with a problem body after RFC 9457.
 pub(super) fn problem(
     status: StatusCode,
-    Problem { kind, title, detail }: &Problem<'_>,
+    Problem { kind, title, detail, lock }: &Problem<'_>,
     retry_after: Option<Duration>,
 ) -> Response<Bytes> {
     let mut text = String::from("{");
@@ -32,6 +34,9 @@ pub(super) fn problem(
     member(&mut text, "status", status.as_str());
     member(&mut text, "title", &string(title));
     member(&mut text, "detail", &string(detail));
+    if let Some(lock) = lock {
+        member(&mut text, "lock", &string(lock));
+    }
     if let Some(time) = retry_after {
         member(&mut text, "retry_after", &time.as_secs().to_string());
     }
@@ -51,7 +56,7 @@ fn member(text: &mut String, name: &str, value: &str) {
     let _ = write!(text, "\"{name}\":{value}");
 }
 
-/// A string of JSON. A library for five members would bring six crates.
+/// A string of JSON. A library for six members would bring six crates.
 fn string(text: &str) -> String {
     let mut json = String::with_capacity(text.len() + 2);
     json.push('"');
@@ -74,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_problem_is_json_with_its_status_in_it() {
-        let problem = |kind, title| Problem { kind, title, detail: "held \"by\" another" };
+        let problem =
+            |kind, title| Problem { kind, title, detail: "held \"by\" another", lock: kind };
         let response = super::problem(
             StatusCode::CONFLICT,
             &problem(Some("held"), "Held"),
@@ -86,7 +92,7 @@ mod tests {
             concat!(
                 r#"{"type":"https://docs.rs/leasehold/latest/leasehold/guide/http/index.html"#,
                 r#"?problem=held","status":409,"title":"Held","#,
-                r#""detail":"held \"by\" another","retry_after":3}"#
+                r#""detail":"held \"by\" another","lock":"held","retry_after":3}"#
             )
         );
         let response = super::problem(StatusCode::CONFLICT, &problem(None, "Conflict"), None);

@@ -10,8 +10,6 @@ use super::key::KeyError;
 use super::problem::{Problem, problem};
 use crate::core::error::{LockError, LossReason};
 use crate::core::key::LockKey;
-#[cfg(feature = "axum")]
-use crate::core::lock_key::NO_LABEL;
 
 /// When to try again if nobody can tell: the shortest time that `Retry-After` can say.
 const SOON: Duration = Duration::from_secs(1);
@@ -144,12 +142,13 @@ impl Refusal {
         }
     }
 
-    /// The built-in response: a problem body after RFC 9457, which does not name the lock.
-    /// Its `type` is one for each variant.
+    /// The built-in response: a problem body after RFC 9457, which does not name the lock. It has the
+    /// lock's label as `lock`, if that is not its name. Its `type` is one for each variant.
     #[must_use]
     pub fn to_response(&self) -> Response<Bytes> {
         let (kind, title) = self.kind();
-        let details = Problem { kind: Some(kind), title, detail: &self.detail() };
+        let detail = &self.detail();
+        let details = Problem { kind: Some(kind), title, detail, lock: self.shown_label() };
         let mut response = problem(self.status(), &details, self.retry_after());
         if let Some(time) = self.retry_after() {
             response.headers_mut().insert(RETRY_AFTER, time.as_secs().into());
@@ -207,22 +206,39 @@ impl Refusal {
         text.to_owned()
     }
 
-    /// The label of its lock.
-    #[cfg(feature = "axum")]
-    pub(super) fn label(&self) -> &'static str {
+    /// What metrics and logs call the lock that refused, if it has a label: of several locks, the one
+    /// that is not free. The built-in response says it as `lock`, unless it is the lock's name.
+    #[must_use]
+    pub fn label(&self) -> Option<&'static str> {
+        match self {
+            Self::Crowded { key, .. } => key.label(),
+            refusal => refusal.error()?.label(),
+        }
+    }
+
+    /// The label that the client may read.
+    fn shown_label(&self) -> Option<&'static str> {
+        let key = match self {
+            Self::Crowded { key, .. } => key,
+            refusal => refusal.error()?.key()?,
+        };
+        key.label().filter(|label| *label != key.name())
+    }
+
+    fn error(&self) -> Option<&LockError> {
         match self {
             Self::Held(error)
             | Self::HeldByItself(error)
             | Self::Done(error)
             | Self::Full(error)
             | Self::Unavailable(error)
-            | Self::Misconfigured(error) => error.label(),
-            Self::Crowded { key, .. } => key.log_label(),
-            Self::NoKey(_)
+            | Self::Misconfigured(error) => Some(error),
+            Self::Crowded { .. }
+            | Self::NoKey(_)
             | Self::NoWeight(_)
             | Self::NoLimit(_)
             | Self::NoOwner(_)
-            | Self::Lost(_) => NO_LABEL,
+            | Self::Lost(_) => None,
         }
     }
 }

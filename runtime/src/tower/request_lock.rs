@@ -1,9 +1,11 @@
-//! The lock of a request.
+//! The lock of a request, or its locks.
 
 use http::Method;
 
-use super::waiters::{Acquire, WaiterSlot, bounded};
+use super::held::Held;
+use super::waiters::{Acquire, Failed, WaiterSlot, bounded};
 use crate::api::locks::Look;
+use crate::api::multi_lock::MultiLock;
 use crate::api::mutex::Mutex;
 use crate::api::rw_lock::RwLock;
 use crate::api::semaphore::Semaphore;
@@ -14,8 +16,12 @@ use crate::engine::lease::Lease;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LayerKind {
     Mutex,
-    Semaphore { limit: u32 },
+    Semaphore {
+        limit: u32,
+    },
     RwLock,
+    /// Several locks.
+    Set,
 }
 
 impl LayerKind {
@@ -25,13 +31,15 @@ impl LayerKind {
             Self::Mutex => "mutex",
             Self::Semaphore { .. } => "semaphore",
             Self::RwLock => "rw_lock",
+            Self::Set => "set",
         }
     }
 }
 
-/// A lock of a layer, with all its options.
+/// A lock of a layer, or its set of locks, with all its options.
 #[derive(Clone)]
 pub(super) struct RequestLock {
+    /// Of a set, the key of the first lock.
     pub(super) key: LockKey,
     pub(super) handle: Handle,
 }
@@ -42,6 +50,7 @@ pub(super) enum Handle {
     Mutex(Mutex),
     Semaphore(Semaphore),
     RwLock(RwLock),
+    Set(MultiLock),
 }
 
 /// How a request takes its lock.
@@ -65,6 +74,7 @@ impl RequestLock {
             Handle::Mutex(_) => LayerKind::Mutex,
             Handle::Semaphore(semaphore) => LayerKind::Semaphore { limit: semaphore.limit() },
             Handle::RwLock(_) => LayerKind::RwLock,
+            Handle::Set(_) => LayerKind::Set,
         }
     }
 
@@ -74,6 +84,7 @@ impl RequestLock {
             Handle::Mutex(mutex) => mutex.take_idle(),
             Handle::Semaphore(semaphore) => semaphore.take_idle(weight),
             Handle::RwLock(lock) => lock.take_idle(!reads),
+            Handle::Set(_) => None,
         }
     }
 
@@ -83,6 +94,7 @@ impl RequestLock {
             Handle::Mutex(mutex) => mutex.look(),
             Handle::Semaphore(semaphore) => semaphore.look(weight),
             Handle::RwLock(lock) => lock.look(!reads),
+            Handle::Set(locks) => locks.look(),
         }
     }
 
@@ -92,13 +104,24 @@ impl RequestLock {
         Share { weight, reads }: Share,
         slot: Option<WaiterSlot>,
     ) -> Acquire {
+        let is_semaphore = matches!(self.handle, Handle::Semaphore(_));
+        let one = move |answer: Result<_, _>| {
+            answer.map(Held::One).map_err(|error| Failed { error, is_semaphore })
+        };
         match self.handle {
-            Handle::Mutex(mutex) => bounded(slot, async move { mutex.lock().await }),
+            Handle::Mutex(mutex) => bounded(slot, async move { one(mutex.lock().await) }),
             Handle::Semaphore(permits) => {
-                bounded(slot, async move { permits.acquire_many(weight).await })
+                bounded(slot, async move { one(permits.acquire_many(weight).await) })
             }
-            Handle::RwLock(lock) if reads => bounded(slot, async move { lock.read().await }),
-            Handle::RwLock(lock) => bounded(slot, async move { lock.write().await }),
+            Handle::RwLock(lock) if reads => bounded(slot, async move { one(lock.read().await) }),
+            Handle::RwLock(lock) => bounded(slot, async move { one(lock.write().await) }),
+            Handle::Set(locks) => bounded(slot, async move {
+                let answer = locks.lock().await;
+                answer.map(Held::All).map_err(|error| {
+                    let is_semaphore = locks.is_permit(&error);
+                    Failed { error, is_semaphore }
+                })
+            }),
         }
     }
 }

@@ -15,6 +15,7 @@ use tower::Service;
 use super::body::LeaseBody;
 use super::future::ResponseFuture;
 use super::grpc::is_grpc;
+use super::held::Held;
 use super::key::RequestKey;
 use super::policy::Policy;
 use super::reject::Refusal;
@@ -99,10 +100,13 @@ fn asked<K: RequestKey>(
     policy: &Policy,
     parts: &mut Parts,
 ) -> Result<Option<(RequestLock, u32)>, Refusal> {
+    if let Some(set) = &policy.set {
+        return Ok(policy.set(set, parts)?.map(|locks| (locks, 1)));
+    }
     let Some(key) = key.lock_key(parts).map_err(Refusal::NoKey)? else {
         return Ok(None);
     };
-    let (kind, weight) = policy.share(parts)?;
+    let (kind, weight) = policy.demand.of(parts)?;
     Ok(Some((policy.lock(key, kind, policy.identify.read(parts)), weight)))
 }
 
@@ -122,7 +126,7 @@ where
     let policy = policy.clone();
     let share = Share::new(weight, request.method());
     if let Some(lease) = lock.take_idle(share) {
-        return ResponseFuture::under_idle(policy, is_grpc, lease, inner, request);
+        return ResponseFuture::under_idle(policy, is_grpc, Held::One(lease), inner, request);
     }
     if policy.passes(&lock, share) {
         return ResponseFuture::unlocked(policy, is_grpc, inner.call(request));

@@ -1,12 +1,14 @@
 //! Keys from a template over the values of a request.
 
+use std::any::Any;
+
 use http::Extensions;
 use http::request::Parts;
 
 use super::key::{KeyError, NoValue, RequestKey};
 use super::request_values::RequestValues;
-use super::template::{self, Piece, Source};
-use crate::core::key::{KeyPart, KeyTemplate, LockKey};
+use super::template::{self, Piece, Source, has_source};
+use crate::core::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
 
 /// Makes keys from a template over the values of a request, such as
 /// `"order:{header:x-tenant}:{path:id}"`.
@@ -243,6 +245,30 @@ fn build(
         };
     }
     key.finish().map_err(KeyError::new)
+}
+
+/// The name, if the key of a layer is one plain name: the same for all requests.
+///
+/// # Panics
+///
+/// If it looks like a template, or is a template that lacks something.
+#[track_caller]
+pub(super) fn plain_name<K: 'static>(key: &K) -> Option<&'static str> {
+    if let Some(key) = <dyn Any>::downcast_ref::<TemplateKey>(key) {
+        key.assert_complete();
+    }
+    let name = *<dyn Any>::downcast_ref::<&'static str>(key)?;
+    assert!(
+        !has_source(name),
+        "the key {name:?} is one lock for all requests: write `template_key({name:?})`"
+    );
+    let is_template = LockKey::new(name).is_ok() && name.into_lock_key().is_err();
+    assert!(
+        !is_template,
+        "the key {name:?} is one lock for all requests: write `path_key({name:?})` (with the feature \
+         `axum`) or `key_by(…)` for one lock each"
+    );
+    Some(name)
 }
 
 #[cfg(test)]

@@ -6,19 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::header::UPGRADE;
 use http::{Method, Request, Response, StatusCode};
 
-use crate::engine::lease::{Lease, LeaseHandle};
+use super::held::Held;
 
 /// Whether the layer, with all its clones, has warned that an upgrade is under no lock.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Warned(Arc<AtomicBool>);
 
-/// Gives the handler its lease's handle. If the request may be upgraded, the handle can keep the
-/// lease.
-pub(super) fn give_handle<A>(lease: &mut Lease, request: &mut Request<A>) {
-    if *request.method() == Method::CONNECT || request.headers().contains_key(UPGRADE) {
-        lease.let_handles_keep(request.extensions().get::<LeaseHandle>());
-    }
-    request.extensions_mut().insert(lease.handle());
+/// Gives the handler its handles. If the request may be upgraded, they can keep what it holds.
+pub(super) fn give_handles<A>(held: &mut Held, request: &mut Request<A>) {
+    let may_keep = *request.method() == Method::CONNECT || request.headers().contains_key(UPGRADE);
+    held.give_handles(request, may_keep);
 }
 
 /// Returns true if the connection goes on after the head of this response.
@@ -32,19 +29,20 @@ pub(super) fn is_connected(method: &Method, status: StatusCode) -> bool {
     *method == Method::CONNECT && status.is_success()
 }
 
-/// Leaves the lease to the handles that the handler has kept for the connection. If it has kept
-/// none, the lease ends now, and the log says so, once.
-pub(super) fn leave(lease: Lease, is_success: bool, warned: &Warned) -> Option<Lease> {
-    if !lease.is_held() {
-        return Some(lease);
+/// Leaves what a request holds to the handles that the handler has kept for the connection. What no
+/// handle keeps ends now; if that is all, the log says so, once.
+pub(super) fn leave(held: Held, is_success: bool, warned: &Warned) -> Option<Held> {
+    if !held.is_held() {
+        return Some(held);
     }
-    let lease = lease.leave_to_handles(is_success)?;
-    if !warned.0.swap(true, Ordering::Relaxed) {
-        let lock = lease.key().log_label();
+    let count = held.count();
+    let left = held.leave_to_handles(is_success)?;
+    if left.count() == count && !warned.0.swap(true, Ordering::Relaxed) {
+        let lock = left.log_label();
         tracing::warn!(
             lock,
             "an upgraded connection goes on without its lock: the handler has not kept its `LeaseHandle`; move it into the connection's task, as into the closure of `on_upgrade`"
         );
     }
-    Some(lease)
+    Some(left)
 }

@@ -8,13 +8,13 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
+use super::held::{Boxed, Held};
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::core::sync::lock;
-use crate::engine::lease::Lease;
 
 /// An acquisition in flight.
-pub(super) type Acquire = Pin<Box<dyn Future<Output = Result<Lease, Denied>> + Send>>;
+pub(super) type Acquire = Boxed<Result<Held, Denied>>;
 
 /// The number of waiting requests for each lock. A lock without an entry has none.
 #[derive(Clone, Default)]
@@ -68,9 +68,16 @@ impl Drop for WaiterSlot {
     }
 }
 
+/// Why an acquisition has failed.
+pub(super) struct Failed {
+    pub(super) error: LockError,
+    /// Its lock is a semaphore.
+    pub(super) is_semaphore: bool,
+}
+
 /// Why there is no lease.
 pub(super) enum Denied {
-    Because(LockError),
+    Because(Failed),
     /// As many requests wait for this lock as may.
     Crowded(LockKey),
 }
@@ -78,7 +85,7 @@ pub(super) enum Denied {
 /// Acquires, and takes a slot if it has to wait. Without a slot, any number may wait.
 pub(super) fn bounded(
     slot: Option<WaiterSlot>,
-    acquire: impl Future<Output = Result<Lease, LockError>> + Send + 'static,
+    acquire: impl Future<Output = Result<Held, Failed>> + Send + 'static,
 ) -> Acquire {
     Box::pin(Bounded { acquire, slot })
 }
@@ -92,8 +99,8 @@ pin_project! {
     }
 }
 
-impl<F: Future<Output = Result<Lease, LockError>>> Future for Bounded<F> {
-    type Output = Result<Lease, Denied>;
+impl<F: Future<Output = Result<Held, Failed>>> Future for Bounded<F> {
+    type Output = Result<Held, Denied>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();

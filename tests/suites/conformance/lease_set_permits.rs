@@ -254,7 +254,7 @@ pub(super) async fn invalid_permits_are_refused(backend: &impl Backend) {
     for (all, wanted, text) in [
         (locks.together(), "keys", "0 keys"),
         (most, "keys", "65 keys"),
-        (locks.all([ORDER]).permit(ORDER, 2), "keys", "as a mutex and as a permit"),
+        (locks.all([ORDER]).permit(ORDER, 2), "keys", "for two kinds of lock"),
         (locks.all([ORDER]).permit(ACME, 2).permit(ACME, 2), "keys", "for two permits"),
         (locks.all([ORDER]).permit(ACME, 0), "permits", "a limit of 0"),
         (locks.all([ORDER]).weighted_permit(ACME, 2, 0), "weight", "0 is not between 1"),

@@ -63,7 +63,7 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("LeaseSet::renew LeaseSet::release", &["Lost", "Store"]),
     ("Lease::run LeaseSet::run", &["Lost", "NoRuntime"]),
     ("Lease::fence LeaseHandle::fence", &["Lost", "NotFenced"]),
-    ("LeaseSet::fence", &["InvalidOption", "Lost", "NotFenced"]),
+    ("LeaseSet::fence LeaseSetHandle::fence", &["InvalidOption", "Lost", "NotFenced"]),
     ("Lease::detach", &["InvalidOption", "Lost", "NoRuntime", "Store", "Unsupported"]),
     ("Lease::complete", &["InvalidOption", "Lost", "Store", "Unsupported"]),
     ("LockKey::new IntoLockKey::into_lock_key KeyTemplate::finish", &["InvalidKey"]),

@@ -7,7 +7,6 @@ use super::loss_reason::LossReason;
 use super::step::Step;
 use crate::core::lock_key::LockKey;
 #[cfg(feature = "axum")]
-use crate::core::lock_key::NO_LABEL;
 use crate::core::no_majority::NoMajority;
 use crate::core::store_error::{Outcome, StoreError};
 
@@ -233,9 +232,9 @@ impl LockError {
         }
     }
 
-    /// What logs call its lock.
-    #[cfg(feature = "axum")]
-    pub(crate) fn label(&self) -> &'static str {
+    /// The lock that it is about, if that is known.
+    #[cfg(feature = "tower")]
+    pub(crate) fn key(&self) -> Option<&LockKey> {
         match self {
             Self::Busy { key, .. }
             | Self::TimedOut { key, .. }
@@ -244,9 +243,17 @@ impl LockError {
             | Self::TicketEnded { key, .. }
             | Self::WrongKind { key }
             | Self::WouldDeadlock { key }
-            | Self::NotFenced { key } => key.log_label(),
-            Self::Store { label, .. } | Self::Quorum { label, .. } => label.unwrap_or(NO_LABEL),
-            _ => NO_LABEL,
+            | Self::NotFenced { key } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// What logs call its lock.
+    #[cfg(feature = "tower")]
+    pub(crate) fn label(&self) -> Option<&'static str> {
+        match self {
+            Self::Store { label, .. } | Self::Quorum { label, .. } => *label,
+            error => error.key().and_then(LockKey::label),
         }
     }
 

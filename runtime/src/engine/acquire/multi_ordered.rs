@@ -26,7 +26,7 @@ use crate::store::{Kind, RequestSpec};
 
 /// How many locks a call may name: a script that takes more would block the server for too
 /// long.
-const MAX_KEYS: usize = 64;
+pub(crate) const MAX_KEYS: usize = 64;
 
 /// Acquires all of them, within the wait of the options.
 ///
@@ -50,24 +50,26 @@ pub(crate) async fn acquire_all(
 }
 
 /// Sorts them by name. A mutex that is named twice counts once.
-fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, LockError> {
+pub(crate) fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, LockError> {
     let refuse = |problem| Err(LockError::InvalidOption { option: "keys", problem });
     specs.sort_by(|one, other| one.key.cmp(&other.key));
     specs.dedup_by(|one, other| one.key == other.key && [one.kind, other.kind] == [Kind::Mutex; 2]);
     if specs.is_empty() || specs.len() > MAX_KEYS {
         return refuse(format!("{} keys are named; name 1 to {MAX_KEYS}", specs.len()));
     }
-    match specs.windows(2).find(|pair| pair[0].key == pair[1].key) {
-        Some(pair) if pair.iter().any(|spec| spec.kind == Kind::Mutex) => refuse(format!(
-            "`{}` is named as a mutex and as a permit; one name is one kind of lock",
-            pair[0].key
-        )),
-        Some(pair) => refuse(format!(
-            "`{}` is named for two permits; name it once, with the weight of both",
-            pair[0].key
-        )),
-        None => Ok(specs),
-    }
+    let Some(pair) = specs.windows(2).find(|pair| pair[0].key == pair[1].key) else {
+        return Ok(specs);
+    };
+    let key = &pair[0].key;
+    refuse(match (pair[0].kind, pair[1].kind) {
+        (Kind::Semaphore { .. }, Kind::Semaphore { .. }) => {
+            format!("`{key}` is named for two permits; name it once, with the weight of both")
+        }
+        (Kind::Read | Kind::Write, Kind::Read | Kind::Write) => {
+            format!("`{key}` is named twice; name it once")
+        }
+        _ => format!("`{key}` is named for two kinds of lock; one name is one kind"),
+    })
 }
 
 struct OrderedAcquire<'a> {

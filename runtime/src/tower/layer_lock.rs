@@ -1,0 +1,148 @@
+//! The locks of a layer with several.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::request::Parts;
+
+use super::demand::Demand;
+use super::key::RequestKey;
+use super::number::MaybeNumber;
+use super::reject::Refusal;
+use super::request_lock::LayerKind;
+use super::template_key::plain_name;
+use crate::api::multi_lock::MultiLock;
+use crate::core::key::LockKey;
+
+/// One of the locks of [`LockLayer::all`](super::LockLayer::all): its kind, its key, and how much of
+/// it a request takes.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::tower::{LayerLock, template_key};
+/// use leasehold::{LockLayer, Locks};
+///
+/// // 3 requests of a tenant at a time, and 10 in all.
+/// let limits = LockLayer::all(&Locks::in_memory(), [
+///     LayerLock::permit(template_key("tenant:{header:x-tenant}"), 3),
+///     LayerLock::permit("total", 10),
+/// ]);
+/// ```
+#[derive(Clone)]
+#[must_use = "it is a part of `LockLayer::all`"]
+pub struct LayerLock {
+    key: Arc<dyn RequestKey + Send + Sync>,
+    label: Option<&'static str>,
+    pub(super) demand: Demand,
+}
+
+impl LayerLock {
+    /// A mutex: one request at a time for each key.
+    ///
+    /// # Panics
+    ///
+    /// If the key is a plain string that looks like a template, as in
+    /// [`LockLayer::mutex`](super::LockLayer::mutex).
+    #[track_caller]
+    pub fn mutex(key: impl RequestKey + Send + Sync + 'static) -> Self {
+        Self::new(key, LayerKind::Mutex)
+    }
+
+    /// A permit of a semaphore: at most `limit` requests at a time for each key, from 1 up.
+    ///
+    /// # Panics
+    ///
+    /// As in [`mutex`](Self::mutex).
+    #[track_caller]
+    pub fn permit(key: impl RequestKey + Send + Sync + 'static, limit: u32) -> Self {
+        Self::new(key, LayerKind::Semaphore { limit })
+    }
+
+    /// A read-write lock: for each key, many requests that read, or one that writes, by the method as
+    /// in [`LockLayer::rw_lock`](super::LockLayer::rw_lock).
+    ///
+    /// # Panics
+    ///
+    /// As in [`mutex`](Self::mutex).
+    #[track_caller]
+    pub fn rw_lock(key: impl RequestKey + Send + Sync + 'static) -> Self {
+        Self::new(key, LayerKind::RwLock)
+    }
+
+    #[track_caller]
+    fn new<K: RequestKey + Send + Sync + 'static>(key: K, kind: LayerKind) -> Self {
+        let label = plain_name(&key);
+        Self { key: Arc::new(key), label, demand: Demand::new(kind) }
+    }
+
+    /// What metrics, logs and refusals call these locks, such as `"tenant"`. By default it is the
+    /// template or the name; a key that a function makes has no label.
+    pub fn label(mut self, label: &'static str) -> Self {
+        self.label = Some(label);
+        self
+    }
+
+    /// How much of the limit a request takes, as in
+    /// [`LockLayer::weight_by`](super::LockLayer::weight_by).
+    ///
+    /// # Panics
+    ///
+    /// If it is no permit.
+    #[track_caller]
+    pub fn weight_by<F, T>(mut self, weight: F) -> Self
+    where
+        F: Fn(&Parts) -> T + Send + Sync + 'static,
+        T: MaybeNumber,
+    {
+        self.demand.set_weight(Arc::new(move |parts| weight(parts).maybe_number()));
+        self
+    }
+
+    /// The limit for a request, as in [`LockLayer::limit_by`](super::LockLayer::limit_by).
+    ///
+    /// # Panics
+    ///
+    /// If it is no permit.
+    #[track_caller]
+    pub fn limit_by<F, T>(mut self, limit: F) -> Self
+    where
+        F: Fn(&Parts) -> T + Send + Sync + 'static,
+        T: MaybeNumber,
+    {
+        self.demand.set_limit(Arc::new(move |parts| limit(parts).maybe_number()));
+        self
+    }
+
+    /// The key of a request's lock; `None` if the request needs none.
+    pub(super) fn key(&self, parts: &mut Parts) -> Result<Option<LockKey>, Refusal> {
+        let key = self.key.lock_key(parts).map_err(Refusal::NoKey)?;
+        Ok(key.map(|key| self.label.into_iter().fold(key, LockKey::with_label)))
+    }
+
+    /// Adds the lock of this key to the others of a request.
+    pub(super) fn add_to(
+        &self,
+        locks: MultiLock,
+        key: LockKey,
+        parts: &Parts,
+    ) -> Result<MultiLock, Refusal> {
+        let (kind, weight) = self.demand.of(parts)?;
+        Ok(match kind {
+            LayerKind::Mutex => locks.mutex(key),
+            LayerKind::Semaphore { limit } => locks.weighted_permit(key, limit, weight),
+            LayerKind::RwLock if parts.method.is_safe() => locks.read(key),
+            LayerKind::RwLock => locks.write(key),
+            LayerKind::Set => unreachable!("a set is no part of one"),
+        })
+    }
+}
+
+impl fmt::Debug for LayerLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LayerLock")
+            .field("kind", &self.demand)
+            .field("label", &self.label)
+            .finish_non_exhaustive()
+    }
+}

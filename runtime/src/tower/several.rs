@@ -1,0 +1,85 @@
+//! The layer with several locks.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+
+use super::key::{KeyError, RequestKey};
+use super::layer::LockLayer;
+use super::layer_lock::LayerLock;
+use super::request_lock::LayerKind;
+use crate::api::lock_client::SemaphoreClient;
+use crate::api::multi_lock::MAX_KEYS;
+use crate::core::key::LockKey;
+
+/// The key of a layer with several locks: each has its own. Returned by
+/// [`LockLayer::all`](super::LockLayer::all).
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::tower::{LayerLock, SetKey};
+/// use leasehold::{LockLayer, Locks};
+///
+/// fn limits(locks: &Locks) -> LockLayer<SetKey> {
+///     LockLayer::all(locks, [LayerLock::mutex("import"), LayerLock::permit("jobs", 8)])
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SetKey(());
+
+impl RequestKey for SetKey {
+    /// Always `None`: the keys of its locks are asked for.
+    fn lock_key(&self, _: &mut Parts) -> Result<Option<LockKey>, KeyError> {
+        Ok(None)
+    }
+}
+
+impl LockLayer<SetKey> {
+    /// A layer with several locks: each request takes one of each, all or none, with one wait. It is
+    /// refused with status 429 if a semaphore is full, and with 409 if another lock is held.
+    ///
+    /// They are the same locks as those of the other layers, and wait in the same queues. If all are
+    /// free mutexes and permits, one command acquires them, on a cluster if they share a slot.
+    /// Otherwise they are acquired in the order of their names, as [`MultiLock`](crate::MultiLock)
+    /// says: so give the narrow limit a name that comes first, such as `tenant:acme` before `total`.
+    /// A refused request holds none of them.
+    ///
+    /// The options of the layer are those of all its locks. A lock whose key is `None` for a request
+    /// is left out. [`linger`](Self::linger) has no effect. [`Refusal::label`](super::Refusal::label)
+    /// is the label of the lock that refused, and so is `lock` in the problem body, if the label is
+    /// not the lock's name.
+    ///
+    /// A handler gets a [`LeaseSetHandle`](crate::LeaseSetHandle) of all leases, and the
+    /// [`LeaseHandle`](crate::LeaseHandle) of the last one, in the order of the names.
+    ///
+    /// # Panics
+    ///
+    /// When the app is built, if there is no lock, or if there are more than 64.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::tower::{LayerLock, template_key};
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// // 3 requests of a tenant at a time, 10 in all, and one for each document.
+    /// let locks = Locks::in_memory();
+    /// let limits = LockLayer::all(&locks, [
+    ///     LayerLock::mutex(template_key("document:{header:x-document}")),
+    ///     LayerLock::permit(template_key("tenant:{header:x-tenant}"), 3),
+    ///     LayerLock::permit("total", 10),
+    /// ])
+    /// .wait(Duration::from_secs(2));
+    /// ```
+    #[track_caller]
+    pub fn all(locks: &impl SemaphoreClient, set: impl IntoIterator<Item = LayerLock>) -> Self {
+        let set: Arc<[_]> = set.into_iter().collect();
+        let count = set.len();
+        assert!((1..=MAX_KEYS).contains(&count), "a layer has 1 to {MAX_KEYS} locks, not {count}");
+        let mut layer = Self::of(locks.locks(), SetKey(()), LayerKind::Set);
+        layer.policy().set = Some(set);
+        layer
+    }
+}
