@@ -11,7 +11,7 @@
 ---   2  holders  zset    holders of another kind of lock, by deadline
 ---   3  queue    zset    request ids by position
 ---   4  tokens   string  no token that was given is greater
---- ARGV, followed by the request of each mutex
+--- ARGV, followed by the request of each mutex, its owner and its note
 ---   1  ttl_ms  integer  how long the leases last
 --- RETURN
 ---   {1, tokens}  granted; one token for each mutex

@@ -19,7 +19,7 @@ pub enum Command<'a> {
     /// One for a request.
     Request(Cow<'a, Request>, RequestCommand),
     /// Asks for several mutexes and permits, all or none. The requests are for different locks,
-    /// are not queued, have no owner and no note, and share one TTL.
+    /// are not queued, and share one TTL.
     AcquireAll(Cow<'a, [Request]>),
     /// Renews several leases in one batch. Each has an answer of its own, and one that fails
     /// does not fail the others.

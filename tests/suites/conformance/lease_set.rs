@@ -27,6 +27,8 @@ macro_rules! cases {
             a_dropped_wait_releases_all,
             overlapping_sets_take_turns,
             another_kind_is_reported,
+            readers_and_writers_may_be_in_a_set,
+            a_set_has_an_owner_and_a_note,
             invalid_arguments_are_refused,
         }
     };
@@ -322,6 +324,42 @@ pub(super) async fn another_kind_is_reported(backend: &impl Backend) {
     become_free(&locks, &["a", "c"]).await;
     permit.release().await.unwrap();
     locks.all(NAMES).try_lock().await.unwrap().release().await.unwrap();
+}
+
+/// They are acquired one after another, and none is held while another is not free.
+pub(super) async fn readers_and_writers_may_be_in_a_set(backend: &impl Backend) {
+    let (first, second) = (backend.locks().await, backend.locks().await);
+    let reads = |locks: &Locks| locks.all(["a"]).read("b").read("c");
+    let leases = reads(&first).lock().await.unwrap();
+    assert!(matches!(leases.fence("b"), Err(LockError::NotFenced { .. })));
+    let busy = reads(&second).try_lock().await;
+    assert!(matches!(&busy, Err(LockError::Busy { key, .. }) if key.name() == "a"), "{busy:?}");
+    let beside = second.together().read("b").read("c").try_lock().await.unwrap();
+    let writes = second.together().write("b").permit("d", 1);
+    let busy = writes.try_lock().await;
+    assert!(matches!(&busy, Err(LockError::Busy { key, .. }) if key.name() == "b"), "{busy:?}");
+    leases.release().await.unwrap();
+    beside.release().await.unwrap();
+    let leases = writes.lock().await.unwrap();
+    assert!(leases.fence("b").is_ok());
+    let busy = first.all(["a"]).read("b").try_lock().await;
+    assert!(matches!(&busy, Err(LockError::Busy { key, .. }) if key.name() == "b"), "{busy:?}");
+    are_free(&first, &["a"]).await;
+    leases.release().await.unwrap();
+    let twice = first.together().read("b").write("b").try_lock().await;
+    assert!(matches!(twice, Err(LockError::InvalidOption { option: "keys", .. })), "{twice:?}");
+}
+
+pub(super) async fn a_set_has_an_owner_and_a_note(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let set = locks.all(["a"]).permit("b", 2).owner("it").note("why");
+    let leases = set.lock().await.unwrap();
+    for name in ["a", "b"] {
+        let info = locks.inspect(name).await.unwrap();
+        assert_eq!(info.holders[0].owner.as_deref(), Some("it"), "{name}");
+        assert_eq!(info.holders[0].note.as_deref(), Some("why"), "{name}");
+    }
+    leases.release().await.unwrap();
 }
 
 pub(super) async fn invalid_arguments_are_refused(backend: &impl Backend) {

@@ -8,7 +8,7 @@ use super::args::TOKENS_KEY;
 use super::decode;
 use super::decode::Decoder;
 use super::encoded::Encoded;
-use super::holder::{holder, owner_suffix, suffix};
+use super::holder::{asker, holder, owner_suffix, suffix};
 use super::listing;
 use super::script;
 use super::script::Script;
@@ -141,12 +141,7 @@ impl Encoder {
             Kind::Once(_) => &script::MUTEX_ACQUIRE_ONCE,
             _ => &script::MUTEX_ACQUIRE,
         };
-        let command = self.lock(&request.key, script);
-        let command = if request.owner.is_none() && request.note.is_none() {
-            command.arg(request.id.as_bytes())
-        } else {
-            command.arg([request.id.as_bytes(), suffix(request).as_bytes()].concat())
-        };
+        let command = self.lock(&request.key, script).arg(&*asker(request));
         let command = command.millis(request.ttl).arg(self.waits(waiting));
         match request.kind {
             Kind::Once(Once::For(lasts)) => command.millis(lasts).arg(""),
@@ -182,7 +177,7 @@ impl Encoder {
             command = self.shared_key(&first.key, command).millis(first.ttl);
         }
         for request in requests {
-            command = command.arg(&*holder(request));
+            command = command.arg(&*asker(request));
             if has_permits {
                 let limit = match request.kind {
                     Kind::Semaphore { limit, .. } => limit,

@@ -22,6 +22,16 @@ pub(super) fn holder(request: &Request) -> Cow<'_, [u8]> {
     Cow::Owned([request.id.as_bytes(), how.as_bytes()].concat())
 }
 
+/// A request as it asks: what will be stored of it, which is more than its name if that is an id alone.
+pub(super) fn asker(request: &Request) -> Cow<'_, [u8]> {
+    match request.kind {
+        Kind::Mutex | Kind::Once(_) if request.owner.is_some() || request.note.is_some() => {
+            Cow::Owned([request.id.as_bytes(), suffix(request).as_bytes()].concat())
+        }
+        _ => holder(request),
+    }
+}
+
 /// The owner and the note at the end of a holder's name. Neither has a line's end in it.
 pub(super) fn suffix(request: &Request) -> String {
     let mut suffix = owner_suffix(request.owner.as_ref());

@@ -130,7 +130,10 @@ impl Wish {
             };
         }
         let all = all.ttl(self.ttl).auto_renew(self.is_renewed).wait(self.wait);
-        let all = all.max_hold(self.max_hold);
+        let mut all = all.max_hold(self.max_hold);
+        if let Some(note) = self.note {
+            all = all.note(note).label("simulated");
+        }
         match self.form {
             Form::Waits => all.lock().await,
             Form::Tries => all.try_lock().await,
