@@ -242,6 +242,10 @@ impl Keeper {
     /// Releases a lease in the background. If it was held to its end, the rest of
     /// `hold_at_least` stays.
     pub(crate) fn release_later(&self, local: &Arc<LocalLease>, was_held: bool) {
+        // The other threads may have held locks at the moment of the fork.
+        if self.is_forked() {
+            return;
+        }
         let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
         let pending = self.releases.begin(&local.request.key);
@@ -250,6 +254,10 @@ impl Keeper {
 
     /// Completes a lease in the background: its work has succeeded.
     pub(crate) fn complete_later(&self, local: &Arc<LocalLease>) {
+        // The other threads may have held locks at the moment of the fork.
+        if self.is_forked() {
+            return;
+        }
         let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
         let pending = self.releases.begin(&local.request.key);
@@ -277,6 +285,10 @@ impl Keeper {
         in_flight: Option<StoreFuture<Answer>>,
         outcome: UnknownOutcome,
     ) {
+        // The other threads may have held locks at the moment of the fork.
+        if self.is_forked() {
+            return;
+        }
         let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
         let pending = requests.iter().map(|request| self.releases.begin(&request.key)).collect();

@@ -242,7 +242,10 @@ impl LocalQueues {
     /// linger from now on.
     pub(crate) fn stop_all_lingering(self: &Arc<Self>) {
         self.has_stopped.store(true, Ordering::SeqCst);
-        self.end_lingering();
+        // Another thread may have held the lock at the moment of the fork.
+        if !self.is_forked() {
+            self.end_lingering();
+        }
     }
 
     /// Ends all idle leases, and lets those in use be handed on for one more turn.

@@ -108,7 +108,8 @@ async fn in_the_child(url: &str, locks: Locks, leases: Vec<Lease>) -> Result<(),
     say("release", also.release()).await;
     say("idle", locks.mutex("idle").ttl(TTL).linger(TTL * 10).lock()).await;
     say("release of a lease that lingers", lingers.release()).await;
-    drop((more, theirs));
+    say("detach", more.detach()).await;
+    say("release now", theirs.release_now()).await;
     let own = Locks::connect(url).await?;
     own.mutex("own").lock().await?.release().await?;
     println!("child connected");

@@ -51,6 +51,8 @@ fn a_forked_process_learns_that_its_client_is_gone() {
         "release",
         "idle",
         "release of a lease that lingers",
+        "detach",
+        "release now",
     ];
     for (way, line) in ways.iter().zip(&said) {
         assert!(line.starts_with(&format!("child {way}: ")), "{line}");

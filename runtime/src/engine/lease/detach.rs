@@ -3,7 +3,7 @@
 use tokio::time::sleep;
 
 use super::{Lease, Rest};
-use crate::core::error::LockError;
+use crate::core::error::{LockError, Step};
 use crate::core::timers::check_timers;
 use crate::engine::ticket::Ticket;
 use crate::keeper::late;
@@ -52,6 +52,7 @@ impl Lease {
     /// # }
     /// ```
     pub async fn detach(mut self) -> Result<Ticket, LockError> {
+        self.check(Step::Release)?;
         check_timers()?;
         Ticket::check(self.local(), &*self.client().store)?;
         if self.local().is_offer() {

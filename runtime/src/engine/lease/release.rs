@@ -145,6 +145,7 @@ impl Lease {
     /// # }
     /// ```
     pub async fn release_now(mut self) -> Result<Released, LockError> {
+        self.check(Step::Release)?;
         self.linger = Duration::ZERO;
         if let Some(turn) = self.turn {
             self.shared.queues.stop_lingering(&self.local().request, turn);
