@@ -56,6 +56,13 @@ impl Admission {
         self.admitted.inherited.take()
     }
 
+    /// Notes whether the store has answered its ask.
+    pub(crate) fn note_answer(&self, is_answered: bool) {
+        if let Some(queue) = self.queues.lock().by_name.get_mut(&self.name) {
+            queue.is_answered = is_answered;
+        }
+    }
+
     /// Notes that it has just asked the store.
     pub(crate) fn note_activity(&self) {
         if let Some(queue) = self.queues.lock().by_name.get_mut(&self.name) {

@@ -30,6 +30,7 @@ impl LocalQueues {
         let can_be = self.hands_over && matches!(spec.0, Kind::Mutex | Kind::Semaphore { .. });
         let turn = self.change(name, None, |queue| {
             queue.dismiss(spec.0, generation);
+            queue.is_answered = true;
             if !can_be || !queue.first_suits(spec, ttl, true) {
                 return None;
             }

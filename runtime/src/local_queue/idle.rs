@@ -60,6 +60,7 @@ impl LocalQueue {
         let handoff = turn.leave_idle(|_| TurnState::InUse)?;
         let (grant, activity) = handoff.into_grant(now)?;
         self.idle.retain(|it| *it != id);
+        (self.last_activity, self.is_answered) = (now, true);
         Some(TakenUp { grant, turn: id, activity })
     }
 
@@ -70,6 +71,7 @@ impl LocalQueue {
         let handoff = turn.leave_idle(asking)?;
         let subscription = turn.linger.as_mut().and_then(|linger| linger.subscription.take());
         self.idle.retain(|it| *it != id);
+        self.is_answered = false;
         Some(Question { turn: id, handoff, subscription })
     }
 

@@ -24,6 +24,9 @@ pub(super) struct LocalQueue {
     asking_weight: u64,
     /// When one of them last asked, or a lease was handed over or became idle.
     pub(super) last_activity: Instant,
+    /// The store has answered the last question, or this process has the lock. If not, a waiter does
+    /// not know whether anybody holds it.
+    pub(super) is_answered: bool,
     /// Askers of earlier generations were silent for too long and do not count.
     pub(super) generation: u64,
     pub(super) turns: Turns,
@@ -77,6 +80,7 @@ impl LocalQueue {
             askers: 0,
             asking_weight: 0,
             last_activity: now,
+            is_answered: false,
             generation,
             turns: Turns::default(),
             waiting: VecDeque::new(),

@@ -109,6 +109,13 @@ impl LocalQueues {
         if queue.is_doubtful(id, &need) { None } else { queue.take_up_idle(id, now) }
     }
 
+    /// Returns true if the store has answered those who ask for this lock, so that a waiter whose wait
+    /// is over knows that others hold it.
+    pub(crate) fn is_answered(&self, request: &RequestSpec) -> bool {
+        let name = name(&request.key, request.kind, request.owner.as_ref());
+        self.lock().by_name.get(&name).is_some_and(|queue| queue.is_answered)
+    }
+
     /// Looks for an idle lease, for an acquisition that does not wait.
     pub(crate) fn try_enter(
         self: &Arc<Self>,
@@ -122,7 +129,7 @@ impl LocalQueues {
         let Some(queue) = queues.by_name.get_mut(&name) else { return TryEntry::Ask };
         if !queue.waiting.is_empty() {
             let is_silent = now >= queue.last_activity + LIVE;
-            let is_busy = !is_silent && !queue.waits_for_an_answer();
+            let is_busy = !is_silent && queue.is_answered && !queue.waits_for_an_answer();
             return if is_busy { TryEntry::Busy } else { TryEntry::Ask };
         }
         let spec = (request.kind, request.owner.clone());

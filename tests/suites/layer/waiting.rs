@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use http::StatusCode;
-use leasehold::{LockLayer, Locks};
+use leasehold::{Fault, LockError, LockLayer, Locks};
 use tokio::time::{sleep, timeout};
 
 use super::{ask, is_free, retry_after};
@@ -35,4 +36,44 @@ async fn a_client_that_goes_away_leaves_the_queue() {
     assert!(gone.is_err());
     lease.release().await.unwrap();
     assert!(is_free(&locks, "a").await);
+}
+
+/// Of those that wait in this process, one asks the store. If it fails, nobody knows whether others
+/// hold the lock.
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_no_held_lock_for_those_who_wait_behind_another() {
+    for (wait, linger) in [(2_000, 0), (200, 0), (200, 60_000)] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        let layer = LockLayer::mutex(&locks, "a").wait(Duration::from_millis(wait));
+        let layer = layer.linger(Duration::from_millis(linger));
+        if linger > 0 {
+            // An idle lease, which the store is asked about after a second.
+            assert_eq!(ask(&layer, "/").await.status(), StatusCode::OK);
+            sleep(Duration::from_secs(5)).await;
+        }
+        faults.always(Fault::Unreachable);
+        let statuses = async |layer: &LockLayer<&'static str>| {
+            let requests = (0..10).map(|_| ask(layer, "/"));
+            let responses = join_all(requests).await.into_iter();
+            responses.map(|response| response.status()).collect::<Vec<_>>()
+        };
+        assert_eq!(statuses(&layer).await, [StatusCode::SERVICE_UNAVAILABLE; 10]);
+        assert_eq!(statuses(&layer.clone().fail_open()).await, [StatusCode::OK; 10]);
+        let mutex = locks.mutex("a").wait(Duration::from_millis(wait));
+        let (one, other) = tokio::join!(mutex.lock(), mutex.lock());
+        for result in [one, other] {
+            assert!(matches!(result, Err(LockError::Store { .. })), "{result:?}");
+        }
+    }
+}
+
+/// A lock that is held is, also for those who wait behind another.
+#[tokio::test(start_paused = true)]
+async fn a_held_lock_is_held_for_those_who_wait_behind_another() {
+    let locks = Locks::in_memory();
+    let lease = locks.mutex("a").owner("it").lock().await.unwrap();
+    let layer = LockLayer::mutex(&locks, "a").wait(Duration::from_secs(2));
+    let (one, two) = tokio::join!(ask(&layer, "/"), ask(&layer, "/"));
+    assert_eq!([one.status(), two.status()], [StatusCode::CONFLICT; 2]);
+    lease.release().await.unwrap();
 }

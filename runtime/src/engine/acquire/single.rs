@@ -50,7 +50,7 @@ pub(crate) async fn acquire(
             acquired.instrument(attempt.span()).await
         }
         OwnLock::No | OwnLock::Waits => {
-            acquire_since(begun, shared, spec, options).instrument(attempt.span()).await
+            acquire_since((begun, begun), shared, spec, options).instrument(attempt.span()).await
         }
     };
     if let Err(
@@ -76,7 +76,8 @@ async fn acquire_in_a_tick(
     let client = &shared.client;
     let mut next_tick = NextTick::default();
     loop {
-        let result = acquire_since(begun, shared, spec.clone(), options).await;
+        let now = client.store.now();
+        let result = acquire_since((begun, now), shared, spec.clone(), options).await;
         let Err(LockError::Done { until, retry_after, .. }) = result else { return result };
         // It stands in no queue meanwhile, neither in this process nor in the store.
         let left = AskSchedule::new(begun, options.wait).left(client.store.now());
@@ -104,8 +105,9 @@ pub(super) fn check(
     Ok(())
 }
 
+/// Acquires a lock for a caller that has waited since `begun`, and comes to the local queue `now`.
 async fn acquire_since(
-    begun: Instant,
+    (begun, now): (Instant, Instant),
     shared: &Arc<Shared>,
     spec: RequestSpec,
     options: Options,
@@ -115,7 +117,7 @@ async fn acquire_since(
     schedule.earlier = client.keeper.releases.earlier();
     let ttl = options.first_ttl();
     let mut acquisition = if schedule.is_try() {
-        let soon = match try_enter(shared, &spec, ttl, &options, begun)? {
+        let soon = match try_enter(shared, &spec, ttl, &options, now)? {
             Entered::Leased(lease) => return Ok(lease),
             Entered::Waits(waiter) => Some(waiter),
             Entered::Asks(()) => None,
@@ -136,7 +138,7 @@ async fn acquire_since(
             admission: None,
         }
     } else {
-        let entered = match enter(shared, &spec, ttl, &options, begun) {
+        let entered = match enter(shared, &spec, ttl, &options, now) {
             Entered::Leased(lease) => return Ok(lease),
             Entered::Asks(admission) => Ok(admission),
             Entered::Waits(waiter) => Err(waiter),
@@ -149,8 +151,7 @@ async fn acquire_since(
                 let wait = schedule.wait_left(client.store.now());
                 let admission = wait_for_admission(&client.keeper.shutdown, waiter, wait);
                 let Some(admission) = Box::pin(admission).await? else {
-                    schedule.note_waited(client.store.now());
-                    return Err(schedule.timed_out(spec.key));
+                    return Box::pin(wait_is_over(begun, shared, spec, options)).await;
                 };
                 admission
             }
@@ -167,6 +168,32 @@ async fn acquire_since(
     let limit = schedule.time_limit(&*client.store, ttl);
     let asked = within(limit, pin!(acquisition.ask_until_granted(&mut schedule, options))).await;
     asked.unwrap_or_else(|no_answer| Err(acquisition.into_error(no_answer)))
+}
+
+/// The end of a wait behind other tasks of this process. If the store has not answered the one that
+/// asks, nobody knows whether others hold the lock: then it is asked once more, as by a try.
+async fn wait_is_over(
+    begun: Instant,
+    shared: &Arc<Shared>,
+    spec: RequestSpec,
+    options: Options,
+) -> Result<Lease, LockError> {
+    let client = &shared.client;
+    let mut schedule = AskSchedule::of(&*client.store, begun, options.wait);
+    schedule.note_waited(client.store.now());
+    let timed_out = schedule.timed_out(spec.key.clone());
+    if shared.queues.is_answered(&spec) {
+        return Err(timed_out);
+    }
+    let mut schedule = AskSchedule::of(&*client.store, begun, Wait::For(Duration::ZERO));
+    let pending = Some(PendingRequest::new(client, spec, options.first_ttl()));
+    let mut acquisition = Acquisition { shared, pending, admission: None };
+    let limit = schedule.time_limit(&*client.store, options.first_ttl());
+    let asked = within(limit, pin!(acquisition.ask_until_granted(&mut schedule, options))).await;
+    match asked.unwrap_or_else(|no_answer| Err(acquisition.into_error(no_answer))) {
+        Err(LockError::Busy { .. }) => Err(timed_out),
+        result => result,
+    }
 }
 
 /// How long a try waits to hear whether a lease that was just released stays in this process.
@@ -232,6 +259,9 @@ impl Acquisition<'_> {
                 },
                 Err(refusal) => refusal,
             };
+            if let Some(admission) = admission {
+                admission.note_answer(!matches!(refusal, NotGranted::Fault(_)));
+            }
             // If this client has releases under way, it asks again after their answers.
             if refusal.is_refusal()
                 && let Some(earlier) = schedule.earlier.take()
