@@ -98,6 +98,11 @@ impl Key {
         }))
     }
 
+    #[cfg(feature = "tower")]
+    pub(crate) fn as_ref(&self) -> Option<&LockKey> {
+        self.0.as_ref().ok()
+    }
+
     pub(crate) fn get(&self) -> Result<LockKey, LockError> {
         self.0.clone().map_err(|(name, problem)| LockError::InvalidKey { name, problem })
     }

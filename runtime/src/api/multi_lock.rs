@@ -124,13 +124,27 @@ impl MultiLock {
         part.is_some_and(|part| matches!(part.kind, PartKind::Permit { .. }))
     }
 
-    /// A look whether the store answers. `None` if the store is not needed to refuse this.
+    /// Its locks with valid names, each with the limit of a permit.
     #[cfg(feature = "tower")]
-    pub(crate) fn look(&self) -> Option<Look> {
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (&LockKey, Option<u32>)> {
+        self.parts.iter().filter_map(|part| {
+            let limit = match part.kind {
+                PartKind::Permit { limit, .. } => Some(limit),
+                PartKind::Mutex | PartKind::Read | PartKind::Write => None,
+            };
+            Some((part.key.as_ref()?, limit))
+        })
+    }
+
+    /// A look whether the store answers, for this lock of the set. `None` if the store is not needed to
+    /// refuse the set.
+    #[cfg(feature = "tower")]
+    pub(crate) fn look(&self, key: Option<&LockKey>) -> Option<Look> {
         let specs = in_order(self.specs().ok()?).ok()?;
+        let at = specs.iter().position(|spec| Some(&spec.key) == key).unwrap_or(0);
         let look = |spec| Look::new(&self.shared, spec, &self.given.options);
         let looks: Option<Vec<_>> = specs.into_iter().map(look).collect();
-        looks?.into_iter().next()
+        looks?.into_iter().nth(at)
     }
 
     fn with(mut self, key: impl IntoLockKey, kind: PartKind) -> Self {

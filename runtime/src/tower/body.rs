@@ -63,9 +63,8 @@ enum BodyKind<B: Body> {
 }
 
 impl<B: Body> LeaseBody<B> {
-    /// Holds what the request holds, if there is anything, for as long as the body has something to send: this
-    /// many bytes, if that is announced. If the request is a success by then, the lease is
-    /// completed.
+    /// Holds what the request holds for as long as the body has something to send: this many bytes, if
+    /// that is announced. If the request is a success by then, the lease is completed.
     pub(super) fn new(
         body: B,
         held: Option<Held>,
@@ -81,6 +80,14 @@ impl<B: Body> LeaseBody<B> {
         match &mut self.kind {
             BodyKind::Inner(inner) => inner.poll_early(cx),
             BodyKind::Refusal { .. } => Poll::Ready(()),
+        }
+    }
+
+    /// What the request holds, if the body still has it.
+    pub(super) fn take_held(&mut self) -> Option<Held> {
+        match &mut self.kind {
+            BodyKind::Inner(inner) => inner.take_held(),
+            BodyKind::Refusal { .. } => None,
         }
     }
 

@@ -238,8 +238,18 @@ where
                     return Poll::Ready(Ok(response));
                 }
                 StateProj::Early { response } => {
-                    if let Some(response) = response {
-                        ready!(response.body_mut().poll_early(cx));
+                    if let Some(given) = response {
+                        let early = || given.body_mut().poll_early(cx);
+                        match catch_unwind(AssertUnwindSafe(early)) {
+                            Ok(polled) => ready!(polled),
+                            // It is not polled again, and dropped under its lock.
+                            Err(panic) => {
+                                let held = given.body_mut().take_held();
+                                *response = None;
+                                this.state.set(State::ending(held, false, Outcome::Panic(panic)));
+                                continue;
+                            }
+                        }
                     }
                     let response = response.take().expect("it is given once");
                     this.state.set(State::Done);

@@ -27,14 +27,6 @@ impl Held {
         }
     }
 
-    /// How many leases it is.
-    pub(super) fn count(&self) -> usize {
-        match self {
-            Self::One(_) => 1,
-            Self::All(leases) => leases.len(),
-        }
-    }
-
     /// What logs and metrics call the lock, or the first of them.
     pub(super) fn log_label(&self) -> &'static str {
         let first = match self {

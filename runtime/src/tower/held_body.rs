@@ -150,6 +150,14 @@ impl<B: Body> HeldBody<B> {
         Poll::Ready(())
     }
 
+    /// What it holds, if it still holds it.
+    pub(super) fn take_held(&mut self) -> Option<Held> {
+        match std::mem::replace(&mut self.hold, Hold::Nothing) {
+            Hold::Held(held) => Some(held),
+            Hold::Ending(_) | Hold::Nothing => None,
+        }
+    }
+
     pub(super) fn is_end_stream(&self) -> bool {
         match self.early.front() {
             Some(None) => true,

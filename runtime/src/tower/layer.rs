@@ -265,8 +265,8 @@ impl<K> LockLayer<K> {
     /// default they are refused with status 503.
     ///
     /// Use it for limits that protect your service from load, if serving matters more than
-    /// the limit. Never use it for a lock that protects data. A request that passes has no
-    /// [`LeaseHandle`](crate::LeaseHandle).
+    /// the limit. Never use it for a lock that protects data. A request that passes gets no
+    /// [`LeaseHandle`](crate::LeaseHandle) of this layer; that of an outer layer stays.
     ///
     /// Before the first request passes, the layer retries for one second or for
     /// [`wait`](Self::wait), whichever is longer; on a quorum for `wait` only. If the store can't

@@ -43,7 +43,18 @@ struct Away {
 /// When the store is looked at.
 enum Look {
     Due(Instant),
-    Running,
+    /// Since then. Its runtime may stand still.
+    Running(Instant),
+}
+
+impl Look {
+    /// How long after that time another look begins.
+    fn patience(&self) -> Duration {
+        match self {
+            Self::Due(_) => Duration::ZERO,
+            Self::Running(_) => FRESH,
+        }
+    }
 }
 
 /// How a request goes on.
@@ -80,11 +91,11 @@ impl Outage {
         let Some(away) = state.away.get_mut(&part) else { return Way::Ask };
         let way = match away.look {
             Look::Due(due) if now >= due + FRESH => return Way::Ask,
-            Look::Due(due) if now >= due => {
-                away.look = Look::Running;
+            Look::Due(due) | Look::Running(due) if now >= due + away.look.patience() => {
+                away.look = Look::Running(now);
                 Way::Look(Looking { outage: self.clone(), part, lock })
             }
-            Look::Due(_) | Look::Running => Way::Pass,
+            Look::Due(_) | Look::Running(_) => Way::Pass,
         };
         state.passed += 1;
         way
@@ -101,7 +112,7 @@ impl Outage {
         // An outage that nobody asked about for a while may be another one.
         state.away.retain(|_, away| match away.look {
             Look::Due(due) => now < due + FRESH,
-            Look::Running => true,
+            Look::Running(_) => true,
         });
         if state.away.is_empty() {
             state.passed = 0;

@@ -84,7 +84,7 @@ impl Policy {
     /// The lock of this name, for a request.
     pub(super) fn lock(&self, key: LockKey, kind: LayerKind, identity: Identity) -> RequestLock {
         let key = self.given.labelled(key);
-        let given = self.given(kind, identity);
+        let given = self.given(identity);
         let spec = LockSpec::with(self.locks.shared(), key.clone(), given);
         let handle = match kind {
             LayerKind::Mutex => LockHandle::Mutex(Mutex::new(spec)),
@@ -101,7 +101,7 @@ impl Policy {
         set: &[LayerLock],
         parts: &mut Parts,
     ) -> Result<Option<RequestLock>, Refusal> {
-        let given = self.given(LayerKind::Set, self.identify.read(parts));
+        let given = self.given(self.identify.read(parts));
         let mut locks = MultiLock::given(self.locks.shared(), given);
         let mut first = None;
         for lock in set {
@@ -114,34 +114,37 @@ impl Policy {
     }
 
     /// The options of a request's lock.
-    fn given(&self, kind: LayerKind, Identity { owner, note }: Identity) -> LockOptions {
+    fn given(&self, Identity { owner, note }: Identity) -> LockOptions {
         let mut given = self.given.of(owner, note.as_deref());
-        if self.max_waiters(kind) == 0 {
+        if self.max_waiters == Some(0) {
             given.options = given.options.at_once();
         }
         given
     }
 
     pub(super) fn acquire(&self, lock: RequestLock, share: Share) -> Acquire {
-        let most = self.max_waiters(lock.kind());
-        let waits = most > 0 && self.given.options.wait != Wait::For(Duration::ZERO);
-        let slot = waits.then(|| WaiterSlot::new(&self.waiters, lock.key.clone(), most));
+        let waits =
+            self.max_waiters != Some(0) && self.given.options.wait != Wait::For(Duration::ZERO);
+        let slot = waits
+            .then(|| WaiterSlot::new(&self.waiters, lock.bounds(|limit| self.max_waiters(limit))));
         if !self.fails_open {
             return lock.acquire(share, slot);
         }
-        let (outage, part, label) =
-            (self.outage.clone(), self.part(&lock.key), lock.key.log_label());
+        let (outage, parts, label) = (self.outage.clone(), self.parts(&lock), lock.key.log_label());
         Box::pin(async move {
             let begun = Instant::now();
             let answer = lock.acquire(share, slot).await;
-            match &answer {
-                Err(Denied::Because(Failed { error, .. })) if error.is_outage() => {
-                    outage.failed(part, begun, label, error);
+            for part in parts {
+                match &answer {
+                    Err(Denied::Because(Failed { error, .. })) if error.is_outage() => {
+                        outage.failed(part, begun, label, error);
+                    }
+                    Err(
+                        Denied::Because(Failed { error: LockError::ShutDown, .. })
+                        | Denied::Crowded { .. },
+                    ) => {}
+                    Ok(_) | Err(Denied::Because(_)) => outage.settled(&part, begun, label),
                 }
-                Err(
-                    Denied::Because(Failed { error: LockError::ShutDown, .. }) | Denied::Crowded(_),
-                ) => {}
-                Ok(_) | Err(Denied::Because(_)) => outage.settled(&part, begun, label),
             }
             answer
         })
@@ -153,35 +156,36 @@ impl Policy {
         if !self.fails_open || !self.outage.is_known() {
             return false;
         }
-        let (label, Some(asked)) = (lock.key.log_label(), lock.look(share)) else {
-            return false;
-        };
-        match self.outage.way(self.part(&lock.key), label) {
-            Way::Ask => return false,
-            Way::Pass => {}
-            Way::Look(looking) => {
-                if let Ok(runtime) = Handle::try_current() {
-                    runtime.spawn(async move { looking.found(asked.finds_answer().await) });
+        let label = lock.key.log_label();
+        self.parts(lock).into_iter().any(|part| {
+            let Some(asked) = lock.look(&part, share) else { return false };
+            match self.outage.way(part, label) {
+                Way::Ask => return false,
+                Way::Pass => {}
+                Way::Look(looking) => {
+                    if let Ok(runtime) = Handle::try_current() {
+                        runtime.spawn(async move { looking.found(asked.finds_answer().await) });
+                    }
                 }
             }
+            telemetry::passed_open(self.demand.kind.name(), label);
+            true
+        })
+    }
+
+    /// What fails together with each of a request's locks.
+    fn parts(&self, lock: &RequestLock) -> Vec<Part> {
+        if self.locks.fails_as_one() {
+            return vec![None];
         }
-        telemetry::passed_open(self.demand.kind.name(), label);
-        true
+        lock.keys().into_iter().map(Some).collect()
     }
 
-    /// What fails together with this lock.
-    fn part(&self, key: &LockKey) -> Part {
-        let fails_alone = !self.locks.fails_as_one();
-        fails_alone.then(|| key.clone())
-    }
-
-    /// How many requests may wait for a lock of this kind.
-    fn max_waiters(&self, kind: LayerKind) -> usize {
-        self.max_waiters.unwrap_or_else(|| match kind {
-            LayerKind::Semaphore { limit } => {
-                usize::try_from(limit).map_or(usize::MAX, |limit| limit.saturating_add(MAX_WAITERS))
-            }
-            LayerKind::Mutex | LayerKind::RwLock | LayerKind::Set => MAX_WAITERS,
+    /// How many requests may wait for a lock, which may be a semaphore of this limit.
+    fn max_waiters(&self, limit: Option<u32>) -> usize {
+        self.max_waiters.unwrap_or_else(|| {
+            let limit = limit.map_or(Ok(0), usize::try_from);
+            limit.map_or(usize::MAX, |limit| limit.saturating_add(MAX_WAITERS))
         })
     }
 
@@ -189,7 +193,9 @@ impl Policy {
     pub(super) fn judge(&self, denied: Denied, lock: &'static str) -> Result<(), Refusal> {
         let Failed { error, is_semaphore } = match denied {
             Denied::Because(failed) => failed,
-            Denied::Crowded(key) => return Err(Refusal::crowded(key, self.has_permits())),
+            Denied::Crowded { key, is_semaphore } => {
+                return Err(Refusal::crowded(key, is_semaphore));
+            }
         };
         let error = match error {
             // The request says who owns its lease.
@@ -214,13 +220,6 @@ impl Policy {
             }
             refusal => Err(refusal),
         }
-    }
-
-    /// Returns true if it has a semaphore.
-    fn has_permits(&self) -> bool {
-        let is_semaphore = |demand: &Demand| matches!(demand.kind, LayerKind::Semaphore { .. });
-        let mut set = self.set.iter().flat_map(|set| set.iter());
-        is_semaphore(&self.demand) || set.any(|lock| is_semaphore(&lock.demand))
     }
 
     /// What the handler does not go on without.

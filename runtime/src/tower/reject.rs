@@ -116,8 +116,8 @@ impl Refusal {
     /// When the HTTP client may try again, in whole seconds: the `Retry-After` of the
     /// built-in response.
     ///
-    /// It is one second. If only `hold_at_least` keeps a mutex, it is the rest of that
-    /// time, rounded up. It does not say when a lease ends, because the holder renews it,
+    /// It is one second. If only `hold_at_least` keeps a mutex, and the layer has no `wait`, it is the
+    /// rest of that time, rounded up. It does not say when a lease ends, because the holder renews it,
     /// or releases it long before.
     ///
     /// `None` if the same request would fail again, and after a lock was lost, because part

@@ -3,7 +3,8 @@
 use http::Method;
 
 use super::held::Held;
-use super::waiters::{Acquire, Failed, WaiterSlot, bounded};
+use super::outage::Part;
+use super::waiters::{Acquire, Bound, Bounds, Failed, WaiterSlot, bounded};
 use crate::api::locks::Look;
 use crate::api::multi_lock::MultiLock;
 use crate::api::mutex::Mutex;
@@ -69,12 +70,27 @@ impl Share {
 }
 
 impl RequestLock {
-    pub(super) fn kind(&self) -> LayerKind {
+    /// The keys of its locks.
+    pub(super) fn keys(&self) -> Vec<LockKey> {
         match &self.handle {
-            Handle::Mutex(_) => LayerKind::Mutex,
-            Handle::Semaphore(semaphore) => LayerKind::Semaphore { limit: semaphore.limit() },
-            Handle::RwLock(_) => LayerKind::RwLock,
-            Handle::Set(_) => LayerKind::Set,
+            Handle::Set(locks) => locks.limits().map(|(key, _)| key.clone()).collect(),
+            _ => vec![self.key.clone()],
+        }
+    }
+
+    /// How many requests may wait for each lock, if `most` may wait for one with such a limit.
+    pub(super) fn bounds(&self, most: impl Fn(Option<u32>) -> usize) -> Bounds {
+        let bound = |key: &LockKey, limit: Option<u32>| Bound {
+            key: key.clone(),
+            most: most(limit),
+            is_semaphore: limit.is_some(),
+        };
+        match &self.handle {
+            Handle::Set(locks) => {
+                Bounds::All(locks.limits().map(|(key, limit)| bound(key, limit)).collect())
+            }
+            Handle::Semaphore(semaphore) => Bounds::One(bound(&self.key, Some(semaphore.limit()))),
+            Handle::Mutex(_) | Handle::RwLock(_) => Bounds::One(bound(&self.key, None)),
         }
     }
 
@@ -88,13 +104,14 @@ impl RequestLock {
         }
     }
 
-    /// A look whether the store answers. `None` if the request would be refused without it.
-    pub(super) fn look(&self, Share { weight, reads }: Share) -> Option<Look> {
+    /// A look whether the store answers, for one of the locks. `None` if the request would be refused
+    /// without it.
+    pub(super) fn look(&self, part: &Part, Share { weight, reads }: Share) -> Option<Look> {
         match &self.handle {
             Handle::Mutex(mutex) => mutex.look(),
             Handle::Semaphore(semaphore) => semaphore.look(weight),
             Handle::RwLock(lock) => lock.look(!reads),
-            Handle::Set(locks) => locks.look(),
+            Handle::Set(locks) => locks.look(part.as_ref()),
         }
     }
 

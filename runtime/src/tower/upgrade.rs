@@ -30,14 +30,13 @@ pub(super) fn is_connected(method: &Method, status: StatusCode) -> bool {
 }
 
 /// Leaves what a request holds to the handles that the handler has kept for the connection. What no
-/// handle keeps ends now; if that is all, the log says so, once.
+/// handle keeps ends now, and the log says so, once.
 pub(super) fn leave(held: Held, is_success: bool, warned: &Warned) -> Option<Held> {
     if !held.is_held() {
         return Some(held);
     }
-    let count = held.count();
     let left = held.leave_to_handles(is_success)?;
-    if left.count() == count && !warned.0.swap(true, Ordering::Relaxed) {
+    if !warned.0.swap(true, Ordering::Relaxed) {
         let lock = left.log_label();
         tracing::warn!(
             lock,

@@ -26,30 +26,56 @@ impl Waiters {
     }
 }
 
-/// A request's slot among the waiters of its lock, once it has taken one. A drop gives it back.
+/// The locks of a request, of which each may have so many waiters.
+pub(super) enum Bounds {
+    One(Bound),
+    All(Vec<Bound>),
+}
+
+/// How many requests may wait for a lock.
+pub(super) struct Bound {
+    pub(super) key: LockKey,
+    pub(super) most: usize,
+    pub(super) is_semaphore: bool,
+}
+
+impl Bounds {
+    fn all(&self) -> &[Bound] {
+        match self {
+            Self::One(bound) => std::slice::from_ref(bound),
+            Self::All(bounds) => bounds,
+        }
+    }
+}
+
+/// A request's slot among the waiters of its locks, once it has taken one. A drop gives it back.
 pub(super) struct WaiterSlot {
     waiters: Waiters,
-    key: LockKey,
-    most: usize,
+    bounds: Bounds,
     is_taken: bool,
 }
 
 impl WaiterSlot {
-    pub(super) fn new(waiters: &Waiters, key: LockKey, most: usize) -> Self {
-        Self { waiters: waiters.clone(), key, most, is_taken: false }
+    pub(super) fn new(waiters: &Waiters, bounds: Bounds) -> Self {
+        Self { waiters: waiters.clone(), bounds, is_taken: false }
     }
 
-    /// Takes a slot. Returns true if it has one now, or had it before.
-    fn take(&mut self) -> bool {
+    /// Takes a slot at each lock, unless it had them before. If one of them has as many waiters as may
+    /// be, takes none and returns that.
+    fn take(&mut self) -> Result<(), &Bound> {
         if !self.is_taken {
             let mut all = self.waiters.all();
-            let waiting = all.get(&self.key).copied().unwrap_or(0);
-            if waiting < self.most {
-                all.insert(self.key.clone(), waiting + 1);
-                self.is_taken = true;
+            let waiting = |bound: &Bound| all.get(&bound.key).copied().unwrap_or(0);
+            let bounds = self.bounds.all();
+            if let Some(full) = bounds.iter().find(|bound| waiting(bound) >= bound.most) {
+                return Err(full);
             }
+            for bound in bounds {
+                *all.entry(bound.key.clone()).or_default() += 1;
+            }
+            self.is_taken = true;
         }
-        self.is_taken
+        Ok(())
     }
 }
 
@@ -59,11 +85,13 @@ impl Drop for WaiterSlot {
             return;
         }
         let mut all = self.waiters.all();
-        debug_assert!(all.contains_key(&self.key), "a slot is given back twice");
-        let Some(waiting) = all.get_mut(&self.key) else { return };
-        *waiting -= 1;
-        if *waiting == 0 {
-            all.remove(&self.key);
+        for Bound { key, .. } in self.bounds.all() {
+            debug_assert!(all.contains_key(key), "a slot is given back twice");
+            let Some(waiting) = all.get_mut(key) else { continue };
+            *waiting -= 1;
+            if *waiting == 0 {
+                all.remove(key);
+            }
         }
     }
 }
@@ -79,7 +107,10 @@ pub(super) struct Failed {
 pub(super) enum Denied {
     Because(Failed),
     /// As many requests wait for this lock as may.
-    Crowded(LockKey),
+    Crowded {
+        key: LockKey,
+        is_semaphore: bool,
+    },
 }
 
 /// Acquires, and takes a slot if it has to wait. Without a slot, any number may wait.
@@ -108,9 +139,9 @@ impl<F: Future<Output = Result<Held, Failed>>> Future for Bounded<F> {
         // A lock that is granted at once needs no slot.
         if answer.is_pending()
             && let Some(slot) = this.slot
-            && !slot.take()
+            && let Err(&Bound { ref key, is_semaphore, .. }) = slot.take()
         {
-            return Poll::Ready(Err(Denied::Crowded(slot.key.clone())));
+            return Poll::Ready(Err(Denied::Crowded { key: key.clone(), is_semaphore }));
         }
         let answer = ready!(answer);
         *this.slot = None;

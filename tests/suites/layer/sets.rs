@@ -121,6 +121,33 @@ async fn a_request_waits_once_for_all() {
     assert_eq!(begun.elapsed().as_secs(), 5);
 }
 
+/// Whichever lock they wait for, and whatever else they need.
+#[tokio::test(start_paused = true)]
+async fn waiters_count_at_each_lock() {
+    let locks = Locks::in_memory();
+    let by_path = key_by(|parts| Some(format!("page:{}", parts.uri.path().len())));
+    let set = [LayerLock::mutex(by_path), LayerLock::permit("total", 1)];
+    let layer = LockLayer::all(&locks, set).wait(Duration::from_secs(5)).max_waiters(2);
+    let service = layer.layer(counting(&Arc::default()));
+    let ask = |path| service.clone().oneshot(Request::get(path).body(()).unwrap());
+    let _held = locks.semaphore("total", 1).acquire().await.unwrap();
+    let (one, two) = (tokio::spawn(ask("/a")), tokio::spawn(ask("/ab")));
+    while locks.inspect("total").await.unwrap().waiting < 1 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let third = ask("/abc").await.unwrap();
+    assert_eq!(third.status(), StatusCode::TOO_MANY_REQUESTS);
+    let title = problem(third).await["title"].to_string();
+    assert!(title.contains("Too many requests wait"), "{title}");
+    for waiter in [one, two] {
+        assert_eq!(waiter.await.unwrap().unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+    }
+    // All places are free again.
+    let response = tokio::time::timeout(Duration::from_secs(1), ask("/abc")).await;
+    assert!(response.is_err(), "it waits");
+}
+
 /// A request that needs one of them less has the others.
 #[tokio::test]
 async fn a_lock_without_a_key_is_left_out() {

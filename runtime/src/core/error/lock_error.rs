@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 use super::loss_reason::LossReason;
 use super::step::Step;
 use crate::core::lock_key::LockKey;
-#[cfg(feature = "axum")]
 use crate::core::no_majority::NoMajority;
 use crate::core::store_error::{Outcome, StoreError};
 

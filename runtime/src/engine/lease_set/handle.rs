@@ -16,7 +16,8 @@ use crate::engine::lease::{LeaseHandle, LeaseState};
 /// Observes a [`LeaseSet`](crate::LeaseSet) from elsewhere: a cheap handle, from
 /// [`LeaseSet::handle`](crate::LeaseSet::handle), and in the handlers of a layer with several locks.
 ///
-/// It does not keep the leases: they end with their set.
+/// It does not keep the leases: they end with their set. The handles of a request whose connection is
+/// upgraded do, as [`LeaseHandle`](crate::LeaseHandle) says.
 ///
 /// # Examples
 ///
