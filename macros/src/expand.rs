@@ -1,6 +1,8 @@
 //! Writes the guarded function: a few lines in front of the body.
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use std::collections::BTreeSet;
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::{Error, Result, Type, ext::IdentExt, spanned::Spanned};
 
@@ -45,8 +47,10 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
         IfHeld::Error => (quote!(new), quote_spanned!(at=> __call.run(__body).await)),
         IfHeld::Skip => (quote!(or_skip), quote_spanned!(at=> __call.run_or_skip(__body).await)),
     };
+    let arguments = signature::arguments(&function.signature);
     Ok(function.guarded_by(|block| {
-        let body = body(&output, lease.as_ref(), &block);
+        let taken = taken(&arguments, &block);
+        let body = body(&output, (&taken, lease.as_ref()), &block);
         quote_spanned! {site=>
             let __call = #private::Call::#new(#key)#options;
             let __body = #private::pin!(#private::body(async move #body));
@@ -55,9 +59,13 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     }))
 }
 
-/// The block, after a `return` that never runs and the lease's handle if the user asked for
-/// it. The `return` tells rustc the type, so that it reports a wrong result at its place.
-fn body(output: &Type, lease: Option<&TokenStream>, block: &Group) -> Group {
+/// The block, after a `return` that never runs, what takes the arguments, and the lease's handle if the
+/// user asked for it. The `return` tells rustc the type, so that it reports a wrong result at its place.
+fn body(
+    output: &Type,
+    (taken, lease): (&TokenStream, Option<&TokenStream>),
+    block: &Group,
+) -> Group {
     let statements = block.stream();
     let typed = quote_spanned! {Span::mixed_site()=>
         #[allow(unreachable_code)]
@@ -65,12 +73,45 @@ fn body(output: &Type, lease: Option<&TokenStream>, block: &Group) -> Group {
             let __result: #output = loop {};
             return __result;
         }
+        #taken
         #lease
         #statements
     };
     let mut body = Group::new(Delimiter::Brace, typed);
     body.set_span(block.span());
     body
+}
+
+/// The statement that takes the arguments whole into the body, so that they are dropped under the lock:
+/// those that the body mentions, of which it may use a part, and those whose names begin with an
+/// underscore, which are there for their drop. Of others, rustc is to say that they are unused.
+fn taken(arguments: &[Ident], block: &Group) -> TokenStream {
+    let mentioned = words(block.stream());
+    let is_taken =
+        |name: &Ident| name.to_string().starts_with('_') || mentioned.contains(&name.to_string());
+    let names = arguments.iter().filter(|name| is_taken(name));
+    quote_spanned! {Span::mixed_site()=>
+        #[allow(clippy::used_underscore_binding)]
+        let _ = (#(&#names,)*);
+    }
+}
+
+/// All identifiers in some code, and in the strings that format macros read.
+fn words(code: TokenStream) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for token in code {
+        match token {
+            TokenTree::Group(group) => found.extend(words(group.stream())),
+            TokenTree::Ident(word) => drop(found.insert(word.to_string())),
+            TokenTree::Literal(text) => {
+                let text = text.to_string();
+                let is_part = |at: char| !(at.is_alphanumeric() || at == '_');
+                found.extend(text.split(is_part).map(str::to_owned));
+            }
+            TokenTree::Punct(_) => {}
+        }
+    }
+    found
 }
 
 /// The statement that binds the handle of the lease to the user's name for it.

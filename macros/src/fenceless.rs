@@ -57,12 +57,8 @@ impl Found<'_> {
         match before {
             // A field of something else.
             Some(TokenTree::Punct(dot)) if dot.as_char() == '.' => return,
-            Some(TokenTree::Ident(word)) => {
-                self.is_rebound |=
-                    ["let", "mut", "ref", "for"].iter().any(|it| word == it) && !is_used;
-            }
-            Some(TokenTree::Punct(bar)) => self.is_rebound |= bar.as_char() == '|' && !is_used,
-            _ => {}
+            // It may be a pattern, of which tokens do not tell.
+            _ => self.is_rebound |= !is_used,
         }
         if let [_, TokenTree::Ident(fence), TokenTree::Group(call), ..] = after
             && is_used
@@ -112,6 +108,10 @@ mod tests {
             "if let Some(mut lease) = other() { lease.fence() }",
             "leases.map(|lease| lease.fence())",
             "for lease in leases { lease.fence() }",
+            "match other { Ok(lease) => lease.fence(), _ => a }",
+            "let (a, lease) = other; lease.fence()",
+            "|a, lease| lease.fence()",
+            "fn f(lease: LeaseHandle) { lease.fence(); }",
         ] {
             assert!(!is_refused("permits = 4", body), "{body}");
         }

@@ -71,6 +71,12 @@ async fn finishes(argument: Carried<'_>, how: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "body")]
+async fn uses_a_part(_guard: Carried<'_>, part: Carried<'_>) -> Result<(), LockError> {
+    part.0.note("body".to_owned());
+    Ok(())
+}
+
 /// The notes of a body in this state of its lease.
 fn all_in(state: LeaseState) -> [String; 2] {
     ["local", "argument"].map(|it| format!("{it} {:?}", Some(state)))
@@ -103,6 +109,16 @@ async fn a_body_is_dropped_under_its_lease() {
         end(how, finishes(Carried(&log, "argument"), how)).await;
         assert_eq!(log.take(), all_in(LeaseState::Held), "{how}, to its end");
     }
+}
+
+/// Also those that the body does not mention, or of which it uses a field.
+#[tokio::test]
+async fn all_arguments_are_dropped_under_the_lease() {
+    let log = Log::default();
+    end("return", uses_a_part(Carried(&log, "guard"), Carried(&log, "part"))).await;
+    let mut told = log.take();
+    told[1..].sort();
+    assert_eq!(told, ["body", "guard Some(Held)", "part Some(Held)"]);
 }
 
 #[tokio::test]
