@@ -94,7 +94,7 @@ impl Worker {
                     continue;
                 }
                 1 => {
-                    self.turn_of_an_owner(&owner, &mut rng).await;
+                    Box::pin(self.turn_of_an_owner(&owner, &mut rng)).await;
                     continue;
                 }
                 _ => {}
