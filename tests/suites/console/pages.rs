@@ -161,7 +161,7 @@ async fn the_list_has_all_kinds_and_finds_them() {
         assert_eq!(names, wanted, "{query}");
     }
     let text = get(&app, "/locks").await.text;
-    assert!(text.contains("billing on host-1") && text.contains("kept for 59 s"), "{text}");
+    assert!(text.contains("billing on host-1") && text.contains("kept for 59s"), "{text}");
 }
 
 #[tokio::test]
