@@ -152,6 +152,10 @@ async fn a_diagnosis_changes_nothing() {
     let server = good();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let held = locks.mutex("held").ttl(Duration::from_secs(60)).lock().await.unwrap();
+    // The client writes who it is in the background.
+    while locks.inspect("held").await.unwrap().holders[0].client.is_none() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     let mut redis = server.redis().await;
     let keys = async |redis: &mut _| {
         let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(redis).await.unwrap();
