@@ -165,9 +165,7 @@ async fn acquire_since(
         };
         Acquisition { shared, pending: Some(pending), admission: Some(admission) }
     };
-    let limit = schedule.time_limit(&*client.store, ttl);
-    let asked = within(limit, pin!(acquisition.ask_until_granted(&mut schedule, options))).await;
-    asked.unwrap_or_else(|no_answer| Err(acquisition.into_error(no_answer)))
+    acquisition.ask_in_time(&mut schedule, &options).await
 }
 
 /// The end of a wait behind other tasks of this process. If the store has not answered the one that
@@ -188,9 +186,7 @@ async fn wait_is_over(
     let mut schedule = AskSchedule::of(&*client.store, begun, Wait::For(Duration::ZERO));
     let pending = Some(PendingRequest::new(client, spec, options.first_ttl()));
     let mut acquisition = Acquisition { shared, pending, admission: None };
-    let limit = schedule.time_limit(&*client.store, options.first_ttl());
-    let asked = within(limit, pin!(acquisition.ask_until_granted(&mut schedule, options))).await;
-    match asked.unwrap_or_else(|no_answer| Err(acquisition.into_error(no_answer))) {
+    match acquisition.ask_in_time(&mut schedule, &options).await {
         Err(LockError::Busy { .. }) => Err(timed_out),
         result => result,
     }
@@ -229,7 +225,19 @@ struct Acquisition<'a> {
 }
 
 impl Acquisition<'_> {
-    fn into_error(self, error: StoreError) -> LockError {
+    /// Asks within the time that the caller may wait. All of it by reference: the future of each
+    /// acquisition contains what it is given.
+    async fn ask_in_time(
+        &mut self,
+        schedule: &mut AskSchedule,
+        options: &Options,
+    ) -> Result<Lease, LockError> {
+        let limit = schedule.time_limit(&*self.shared.client.store, options.first_ttl());
+        let asked = within(limit, pin!(self.ask_until_granted(schedule, options))).await;
+        asked.unwrap_or_else(|no_answer| Err(self.error(no_answer)))
+    }
+
+    fn error(&self, error: StoreError) -> LockError {
         let Some(pending) = &self.pending else { return LockError::ShutDown };
         LockError::store(Step::Acquire, pending.key(), error)
     }
@@ -237,7 +245,7 @@ impl Acquisition<'_> {
     async fn ask_until_granted(
         &mut self,
         schedule: &mut AskSchedule,
-        options: Options,
+        options: &Options,
     ) -> Result<Lease, LockError> {
         let Self { shared, pending: Some(pending), admission } = self else {
             return Err(LockError::ShutDown);
@@ -251,7 +259,7 @@ impl Acquisition<'_> {
             let left =
                 if schedule.is_try() { Duration::ZERO } else { schedule.left(pending.now()) };
             let refusal = match pending.ask(left).await {
-                Ok(grant) => match lease(shared, pending, admission, grant, &options) {
+                Ok(grant) => match lease(shared, pending, admission, grant, options) {
                     Some(lease) => return Ok(lease),
                     // The answer came after the lease had ended: this process or the network
                     // stood still.
@@ -295,7 +303,7 @@ impl Acquisition<'_> {
             // After a failure, missed hints do not shorten the pause.
             let is_faulty = matches!(refusal, NotGranted::Fault(_));
             if let Some(grant) = Box::pin(pending.wait_for_offer(pause, is_faulty)).await
-                && let Some(lease) = lease(shared, pending, admission, grant, &options)
+                && let Some(lease) = lease(shared, pending, admission, grant, options)
             {
                 return Ok(lease);
             }
