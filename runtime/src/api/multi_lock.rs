@@ -116,12 +116,7 @@ impl MultiLock {
     /// True if this is the error of a permit.
     #[cfg(feature = "tower")]
     pub(crate) fn is_permit(&self, error: &LockError) -> bool {
-        let (LockError::Busy { key, .. } | LockError::TimedOut { key, .. }) = error else {
-            return false;
-        };
-        let is_it = |part: &Part| part.key.get().is_ok_and(|of_part| of_part == *key);
-        let part = self.parts.iter().find(|part| is_it(part));
-        part.is_some_and(|part| matches!(part.kind, PartKind::Permit { .. }))
+        self.limits().any(|(key, limit)| limit.is_some() && error.key() == Some(key))
     }
 
     /// Its locks with valid names, each with the limit of a permit.

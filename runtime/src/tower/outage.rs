@@ -102,7 +102,13 @@ impl Outage {
     }
 
     /// Notes that a request that began to ask then passes, because the store can't be reached.
-    pub(super) fn failed(&self, part: Part, begun: Instant, lock: &'static str, error: &LockError) {
+    pub(super) fn failed(
+        &self,
+        parts: impl Iterator<Item = Part>,
+        begun: Instant,
+        lock: &'static str,
+        error: &LockError,
+    ) {
         let mut state = self.state();
         // It has asked in an outage that is over.
         if state.ended.is_some_and(|ended| begun < ended) {
@@ -125,9 +131,11 @@ impl Outage {
         }
         state.passed += 1;
         let first = || Away { look: Look::Due(now + FIRST_PAUSE), pause: FIRST_PAUSE };
-        let away = state.away.entry(part).or_insert_with(first);
-        if let Look::Due(due) = &mut away.look {
-            *due = (*due).max(now + FIRST_PAUSE);
+        for part in parts {
+            let away = state.away.entry(part).or_insert_with(first);
+            if let Look::Due(due) = &mut away.look {
+                *due = (*due).max(now + FIRST_PAUSE);
+            }
         }
     }
 

@@ -134,16 +134,16 @@ impl Policy {
         Box::pin(async move {
             let begun = Instant::now();
             let answer = lock.acquire(share, slot).await;
-            for part in parts {
-                match &answer {
-                    Err(Denied::Because(Failed { error, .. })) if error.is_outage() => {
-                        outage.failed(part, begun, label, error);
-                    }
-                    Err(
-                        Denied::Because(Failed { error: LockError::ShutDown, .. })
-                        | Denied::Crowded { .. },
-                    ) => {}
-                    Ok(_) | Err(Denied::Because(_)) => outage.settled(&part, begun, label),
+            match &answer {
+                Err(Denied::Because(Failed { error, .. })) if error.is_outage() => {
+                    outage.failed(parts, begun, label, error);
+                }
+                Err(
+                    Denied::Because(Failed { error: LockError::ShutDown, .. })
+                    | Denied::Crowded { .. },
+                ) => {}
+                Ok(_) | Err(Denied::Because(_)) => {
+                    parts.for_each(|part| outage.settled(&part, begun, label));
                 }
             }
             answer
@@ -157,7 +157,7 @@ impl Policy {
             return false;
         }
         let label = lock.key.log_label();
-        self.parts(lock).into_iter().any(|part| {
+        self.parts(lock).any(|part| {
             let Some(asked) = lock.look(&part, share) else { return false };
             match self.outage.way(part, label) {
                 Way::Ask => return false,
@@ -174,11 +174,12 @@ impl Policy {
     }
 
     /// What fails together with each of a request's locks.
-    fn parts(&self, lock: &RequestLock) -> Vec<Part> {
-        if self.locks.fails_as_one() {
-            return vec![None];
-        }
-        lock.keys().into_iter().map(Some).collect()
+    fn parts(&self, lock: &RequestLock) -> impl Iterator<Item = Part> + Send + use<> {
+        let fails_alone = !self.locks.fails_as_one();
+        let first = fails_alone.then(|| lock.key.clone());
+        // Of one lock there are none, and nothing is allocated.
+        let others = if fails_alone { lock.other_keys() } else { Vec::new() };
+        std::iter::once(first).chain(others.into_iter().map(Some))
     }
 
     /// How many requests may wait for a lock, which may be a semaphore of this limit.

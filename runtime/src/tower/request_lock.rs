@@ -70,11 +70,11 @@ impl Share {
 }
 
 impl RequestLock {
-    /// The keys of its locks.
-    pub(super) fn keys(&self) -> Vec<LockKey> {
+    /// The keys of a set but the first.
+    pub(super) fn other_keys(&self) -> Vec<LockKey> {
         match &self.handle {
-            Handle::Set(locks) => locks.limits().map(|(key, _)| key.clone()).collect(),
-            _ => vec![self.key.clone()],
+            Handle::Set(locks) => locks.limits().skip(1).map(|(key, _)| key.clone()).collect(),
+            _ => Vec::new(),
         }
     }
 
