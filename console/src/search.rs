@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::frame::Asked;
 use super::query::link;
+use super::text::kind;
 use leasehold::{LockError, LockInfo, LockKind, LockList, Locks};
 
 /// The rows of a page.
@@ -16,10 +17,10 @@ const LONGEST: usize = 512;
 
 /// The kinds that a list can be limited to, and what they are called.
 pub(super) const KINDS: [(&str, &str, LockKind); 4] = [
-    ("mutex", "mutex", LockKind::Mutex),
-    ("reentrant", "reentrant mutex", LockKind::ReentrantMutex),
-    ("semaphore", "semaphore", LockKind::Semaphore),
-    ("rw", "read-write lock", LockKind::RwLock),
+    ("mutex", kind(Some(LockKind::Mutex)), LockKind::Mutex),
+    ("reentrant", kind(Some(LockKind::ReentrantMutex)), LockKind::ReentrantMutex),
+    ("semaphore", kind(Some(LockKind::Semaphore)), LockKind::Semaphore),
+    ("rw", kind(Some(LockKind::RwLock)), LockKind::RwLock),
 ];
 
 #[derive(Clone, Debug)]

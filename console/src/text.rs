@@ -55,7 +55,7 @@ pub fn short(time: Duration) -> String {
 }
 
 /// The name of a kind of lock.
-pub(super) fn kind(kind: Option<LockKind>) -> &'static str {
+pub(super) const fn kind(kind: Option<LockKind>) -> &'static str {
     match kind {
         Some(LockKind::Mutex) => "mutex",
         Some(LockKind::ReentrantMutex) => "reentrant mutex",
