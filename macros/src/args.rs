@@ -6,7 +6,7 @@ use syn::Path;
 use crate::values::{IfHeld, Key};
 
 pub(crate) struct Args {
-    pub(crate) key: Key,
+    pub(crate) target: Target,
     pub(crate) if_held: IfHeld,
     /// The name of the lease's handle inside the body.
     pub(crate) lease: Option<Ident>,
@@ -14,6 +14,26 @@ pub(crate) struct Args {
     pub(crate) options: Vec<CallOption>,
     /// The path of the runtime crate.
     pub(crate) runtime: Path,
+}
+
+/// What a call acquires.
+pub(crate) enum Target {
+    One(Key),
+    Set(Vec<SetLock>),
+}
+
+/// One lock of `all(…)`.
+pub(crate) struct SetLock {
+    pub(crate) key: Key,
+    pub(crate) kind: SetKind,
+}
+
+/// The kind of lock, with the numbers of a permit.
+pub(crate) enum SetKind {
+    Mutex,
+    Permit { permits: TokenStream, weight: TokenStream },
+    Read,
+    Write,
 }
 
 /// A call of a builder's method: `ttl = x` becomes `.ttl(x)`. `mode` and `on_lost` become

@@ -11,8 +11,23 @@ use crate::{
 const ASKS: &str = "each call asks the server whether the work is done, and a nested call of a \
                     `reentrant` function asks nothing";
 
+const OF_ONE: &str = "only a function with one lock has it";
+
 /// The rules of what only the attribute has.
-const OWN: [Rule; 3] = [
+const OWN: [Rule; 4] = [
+    Rule {
+        not_with: &[
+            ("key", "each lock of the set has its own `key`"),
+            ("permits", "each lock of the set has its own `permits`"),
+            ("mode", "each lock of the set has its own `mode`"),
+            ("once", OF_ONE),
+            ("once_per", OF_ONE),
+            ("hold_at_least", OF_ONE),
+            ("linger", OF_ONE),
+            ("reentrant", OF_ONE),
+        ],
+        ..rule("all")
+    },
     Rule {
         not_with: &[(
             "mode",

@@ -7,7 +7,7 @@ use quote::{quote, quote_spanned};
 use syn::{Error, Result, Type, ext::IdentExt, spanned::Spanned};
 
 use crate::{
-    args::{Args, CallOption},
+    args::{Args, CallOption, SetKind, SetLock, Target},
     fenceless,
     function::Function,
     parser, signature,
@@ -25,7 +25,7 @@ pub(crate) fn distributed_lock(args: TokenStream, item: &TokenStream) -> TokenSt
 }
 
 fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let Args { key, if_held, lease, options, runtime } = parser::parse(args)?;
+    let Args { target, if_held, lease, options, runtime } = parser::parse(args)?;
     let function = Function::parse(item)?;
     let output = output(&function, if_held)?;
     let site = Span::mixed_site();
@@ -33,11 +33,11 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     if let Some(name) = &lease {
         fenceless::refuse(name, &options, &function.block())?;
     }
-    let lease = lease.map(|name| handle(&name, &function, &private)).transpose()?;
-    let key = match key {
-        Key::Template(template) => from_template(&template, &function, &private)?,
-        Key::Expr(key) => quote_spanned!(site=> #private::key(#key)),
+    let handle_of = match &target {
+        Target::One(_) => quote_spanned!(site=> #private::lease()),
+        Target::Set(_) => quote_spanned!(site=> #private::lease_set()),
     };
+    let lease = lease.map(|name| handle(&name, &function, &handle_of)).transpose()?;
     let options: TokenStream =
         options.into_iter().map(|CallOption { name, value }| quote!(.#name(#value))).collect();
     // The whole call has the span of the return type. If that type can't hold an error,
@@ -47,12 +47,25 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
         IfHeld::Error => (quote!(new), quote_spanned!(at=> __call.run(__body).await)),
         IfHeld::Skip => (quote!(or_skip), quote_spanned!(at=> __call.run_or_skip(__body).await)),
     };
+    let call = match target {
+        Target::One(key) => {
+            let key = key_of(key, &function, &private)?;
+            quote_spanned!(site=> #private::Call::#new(#key))
+        }
+        Target::Set(locks) => {
+            let locks: TokenStream = locks
+                .into_iter()
+                .map(|lock| added(lock, &function, &private))
+                .collect::<Result<_>>()?;
+            quote_spanned!(site=> #private::SetCall::#new()#locks)
+        }
+    };
     let arguments = signature::arguments(&function.signature);
     Ok(function.guarded_by(|block| {
         let taken = taken(&arguments, &block);
         let body = body(&output, (&taken, lease.as_ref()), &block);
         quote_spanned! {site=>
-            let __call = #private::Call::#new(#key)#options;
+            let __call = #call #options;
             let __body = #private::pin!(#private::body(async move #body));
             #run
         }
@@ -115,13 +128,13 @@ fn words(code: TokenStream) -> BTreeSet<String> {
 }
 
 /// The statement that binds the handle of the lease to the user's name for it.
-fn handle(name: &Ident, function: &Function, private: &TokenStream) -> Result<TokenStream> {
+fn handle(name: &Ident, function: &Function, handle: &TokenStream) -> Result<TokenStream> {
     if signature::arguments(&function.signature).contains(name) {
         let text =
             format!("`{name}` is already an argument of the function: give the lease another name");
         return Err(Error::new(name.span(), text));
     }
-    Ok(quote_spanned!(Span::mixed_site()=> let #name = #private::lease();))
+    Ok(quote_spanned!(Span::mixed_site()=> let #name = #handle;))
 }
 
 /// The type of the result. It must have a value that means "not acquired".
@@ -141,6 +154,24 @@ fn output(function: &Function, if_held: IfHeld) -> Result<Type> {
 const NO_ROOM: &str = "a function under `#[distributed_lock]` must be able to report that the lock \
                        was not acquired: return `Result<_, E>` with `E: From<LockError>`, or use \
                        `if_held = \"skip\"`";
+
+/// Adds a lock to those of a call.
+fn added(lock: SetLock, function: &Function, private: &TokenStream) -> Result<TokenStream> {
+    let key = key_of(lock.key, function, private)?;
+    Ok(match lock.kind {
+        SetKind::Mutex => quote!(.mutex(#key)),
+        SetKind::Permit { permits, weight } => quote!(.permit(#key, #permits, #weight)),
+        SetKind::Read => quote!(.read(#key)),
+        SetKind::Write => quote!(.write(#key)),
+    })
+}
+
+fn key_of(key: Key, function: &Function, private: &TokenStream) -> Result<TokenStream> {
+    match key {
+        Key::Template(template) => from_template(&template, function, private),
+        Key::Expr(key) => Ok(quote_spanned!(Span::mixed_site()=> #private::key(#key))),
+    }
+}
 
 fn from_template(
     template: &Template,

@@ -6,6 +6,7 @@
 use proc_macro::TokenStream;
 
 mod args;
+mod argument;
 mod contradictions;
 mod duration;
 mod expand;
@@ -66,12 +67,13 @@ mod values;
 /// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it run to its end | `"cancel"` |
 /// | `reentrant` | written without a value: a call inside the body goes on under the same lease, without a command; mutexes only, without `once` and `once_per` | such a call waits |
 /// | `lease` | the name of the `LeaseHandle` in the body | none |
-/// | `locks` | the client: a `Locks` or a `QuorumLocks`, or a reference to one; with `permits` a `Locks` | see below |
+/// | `locks` | the client: a `Locks` or a `QuorumLocks`, or a reference to one; with `permits` or `all` a `Locks` | see below |
+/// | `all` | several locks instead of a `key`, in parentheses: `all(lock(key = "a"), lock(key = "b", permits = 3))`; see below | one lock |
 ///
 /// A duration is a string with units, such as `"500ms"`, `"10s"` or
 /// `"1m 30s"`, checked when compiling; or an expression of type `Duration`.
-/// Every argument takes an expression, except `mode`, `if_held`, `on_lost`, `reentrant` and
-/// `lease`.
+/// Every argument takes an expression, except `mode`, `if_held`, `on_lost`, `reentrant`, `lease`
+/// and `all`.
 /// An expression can use the function's arguments. It is evaluated once per call, the key
 /// first, before the body takes the arguments.
 ///
@@ -155,9 +157,43 @@ mod values;
 /// A function with the same key and no `mode` asks for a mutex of that name. A name that
 /// is in use as one kind of lock is refused as another with `LockError::WrongKind`.
 ///
+/// # Several locks
+///
+/// With `all`, a call takes several locks, all or none, with one wait, and releases them
+/// together. Each is `lock(key = …)`, with `permits`, `weight` or `mode` if it is no mutex. The
+/// other arguments stand beside `all`, for all of them.
+///
+/// ```
+/// use leasehold::{LockError, distributed_lock};
+///
+/// #[distributed_lock(
+///     all(
+///         lock(key = "account:{from}"),
+///         lock(key = "account:{to}"),
+///         lock(key = "transfers", permits = 64),
+///     ),
+///     wait = "2s",
+///     lease = leases,
+/// )]
+/// async fn transfer(from: u64, to: u64, amount: u64) -> Result<(), LockError> {
+///     let fence = leases.fence(format!("account:{from}"))?;
+///     Ok(()) // nobody else works on one of the two accounts
+/// }
+/// ```
+///
+/// If all are free mutexes and permits, one command acquires them, on a cluster if they share a
+/// slot. Otherwise they are acquired in the order of their names, so that two calls never wait for
+/// each other. A call that waits for one lock holds those whose names come before: give the narrow
+/// limit a name that comes first, such as `tenant:acme` before `total`.
+///
+/// The error of a call names the lock that was not free. `lease = name` is a `LeaseSetHandle`. When
+/// one lease is lost, the body is stopped. `once`, `once_per`, `hold_at_least`, `linger` and
+/// `reentrant` are for one lock only.
+///
 /// # The lease in the body
 ///
-/// With `lease = name` the body has a `LeaseHandle` of that name. It has the key, the
+/// With `lease = name` the body has a `LeaseHandle` of that name, or a `LeaseSetHandle` if it
+/// runs under several locks. It has the key, the
 /// fencing token, the remaining time, and `lost()`, which resolves when the lease is lost.
 /// Functions that the body calls find the same handle with `LeaseHandle::current()`.
 ///

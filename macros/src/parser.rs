@@ -2,17 +2,12 @@
 //! them at once.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote_spanned};
-use syn::{
-    Error, Expr, Path, Result, Token,
-    ext::IdentExt,
-    parse::{Parse, ParseStream, Parser},
-    parse_quote,
-    punctuated::Punctuated,
-};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Error, Path, Result, Token, parse::Parser, parse_quote, punctuated::Punctuated};
 
 use crate::{
-    args::{Args, CallOption},
+    args::{Args, CallOption, SetKind, SetLock, Target},
+    argument::{Argument, LockArguments, Value},
     contradictions::contradictions,
     duration,
     values::{self, IfHeld, Key},
@@ -20,7 +15,7 @@ use crate::{
 
 /// The arguments offered to users. `crate` is missing: only crates that re-export this one
 /// need it.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "key",
     "ttl",
     "wait",
@@ -41,51 +36,17 @@ const NAMES: [&str; 20] = [
     "reentrant",
     "lease",
     "locks",
+    "all",
 ];
 
+/// Those of one lock in `all(…)`. The others stand beside it.
+const OF_A_LOCK: &[&str] = &["key", "permits", "weight", "mode"];
+
 pub(crate) fn parse(tokens: TokenStream) -> Result<Args> {
-    let arguments = Punctuated::<Argument, Token![,]>::parse_terminated.parse2(tokens)?;
+    let arguments = Punctuated::parse_terminated.parse2(tokens)?;
     let mut reader = Reader::default();
-    let mut errors = Vec::new();
-    for argument in arguments {
-        errors.extend(reader.read(argument).err());
-    }
-    errors.extend(contradictions(&reader.seen, &reader.options));
-    let mistakes = errors.into_iter().reduce(|mut all, error| {
-        all.combine(error);
-        all
-    });
-    match mistakes {
-        Some(mistakes) => Err(mistakes),
-        None => reader.finish(),
-    }
-}
-
-/// `name = value`, or `reentrant` alone. Not checked yet.
-struct Argument {
-    name: Ident,
-    value: Expr,
-}
-
-impl Parse for Argument {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
-        if !input.peek(Ident::peek_any) {
-            return Err(input.error("an argument is `name = value`, such as `key = \"report\"`"));
-        }
-        let name = input.call(Ident::parse_any)?;
-        let equals: Option<Token![=]> = input.parse()?;
-        if name == "reentrant" {
-            return match equals {
-                None => Ok(Self { name, value: parse_quote!(()) }),
-                Some(_) => Err(Error::new(name.span(), "`reentrant` has no value: write it alone")),
-            };
-        }
-        if equals.is_none() || input.is_empty() || input.peek(Token![,]) {
-            let text = format!("`{name}` needs a value: write `{name} = ...`");
-            return Err(Error::new(name.span(), text));
-        }
-        Ok(Self { name, value: input.parse()? })
-    }
+    reader.read_all(arguments, None)?;
+    reader.finish()
 }
 
 /// Collects the arguments one by one.
@@ -93,6 +54,7 @@ impl Parse for Argument {
 struct Reader {
     seen: Vec<Ident>,
     key: Option<Key>,
+    set: Option<Vec<SetLock>>,
     if_held: Option<IfHeld>,
     lease: Option<Ident>,
     options: Vec<CallOption>,
@@ -100,12 +62,41 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(&mut self, Argument { name, value }: Argument) -> Result<()> {
+    /// Reads all arguments, of the call or of one lock of a set, and reports every mistake.
+    fn read_all(
+        &mut self,
+        arguments: Punctuated<Argument, Token![,]>,
+        of_a_lock: Option<&[&str]>,
+    ) -> Result<()> {
+        let mut errors = Vec::new();
+        for argument in arguments {
+            errors.extend(self.read(argument, of_a_lock).err());
+        }
+        errors.extend(contradictions(&self.seen, &self.options));
+        combined(errors).map_or(Ok(()), Err)
+    }
+
+    fn read(
+        &mut self,
+        Argument { name, value }: Argument,
+        of_a_lock: Option<&[&str]>,
+    ) -> Result<()> {
+        let is_for_all = of_a_lock.is_some_and(|words| !words.iter().any(|word| name == word));
+        if is_for_all && NAMES.iter().chain(&["crate"]).any(|known| name == known) {
+            return Err(Error::new(name.span(), beside_all(&name)));
+        }
         if self.seen.contains(&name) {
             return Err(Error::new(name.span(), format!("`{name}` is given twice")));
         }
         self.seen.push(name.clone());
-        let value = values::ungrouped(value);
+        let value = match value {
+            Value::Expr(value) => values::ungrouped(value),
+            Value::None => {
+                self.options.push(CallOption { name, value: TokenStream::new() });
+                return Ok(());
+            }
+            Value::Locks(locks) => return read_locks(locks).map(|set| self.set = Some(set)),
+        };
         let (name, value) = match name.to_string().as_str() {
             "key" => return values::key(value).map(|key| self.key = Some(key)),
             "if_held" => return values::if_held(&value).map(|what| self.if_held = Some(what)),
@@ -116,7 +107,6 @@ impl Reader {
                 Some(method) => (method, TokenStream::new()),
                 None => return Ok(()),
             },
-            "reentrant" => (name, TokenStream::new()),
             "owner" | "note" => (name, value.into_token_stream()),
             "auto_renew" => (name, values::auto_renew(value)?),
             "permits" => (name, values::permits(value)?),
@@ -138,7 +128,8 @@ impl Reader {
     fn finish(mut self) -> Result<Args> {
         // Not every client has semaphores. The method `counting` lets rustc report one that
         // has none.
-        let counts = self.options.iter().any(|option| option.name == "permits");
+        let has_permits = self.options.iter().any(|option| option.name == "permits");
+        let counts = has_permits || self.set.is_some();
         for option in self.options.iter_mut().filter(|option| counts && option.name == "locks") {
             option.name = Ident::new("counting", option.name.span());
         }
@@ -147,14 +138,67 @@ impl Reader {
                 "the lock needs a name: add `key = \"...\"`, such as `key = \"invoice:{id}\"`";
             Error::new(Span::call_site(), text)
         };
+        let target = match self.set {
+            Some(set) => Target::Set(set),
+            None => Target::One(self.key.ok_or_else(missing)?),
+        };
         Ok(Args {
-            key: self.key.ok_or_else(missing)?,
+            target,
             if_held: self.if_held.unwrap_or(IfHeld::Error),
             lease: self.lease,
             options: self.options,
             runtime: self.runtime.unwrap_or_else(|| parse_quote!(::leasehold)),
         })
     }
+}
+
+/// Checks the arguments of each lock.
+fn read_locks(locks: Vec<LockArguments>) -> Result<Vec<SetLock>> {
+    let (mut read, mut errors) = (Vec::new(), Vec::new());
+    for lock in locks {
+        match read_lock(lock) {
+            Ok(lock) => read.push(lock),
+            Err(error) => errors.push(error),
+        }
+    }
+    combined(errors).map_or(Ok(read), Err)
+}
+
+fn read_lock(LockArguments { at, arguments }: LockArguments) -> Result<SetLock> {
+    let mut reader = Reader::default();
+    reader.read_all(arguments, Some(OF_A_LOCK))?;
+    let Some(key) = reader.key else {
+        return Err(Error::new(at, "each lock needs a name: write `lock(key = \"...\")`"));
+    };
+    let mut kind = SetKind::Mutex;
+    let mut one = quote!(1);
+    for option in reader.options {
+        match option.name.to_string().as_str() {
+            "permits" => kind = SetKind::Permit { permits: option.value, weight: quote!() },
+            "weight" => one = option.value,
+            "read" => kind = SetKind::Read,
+            _ => kind = SetKind::Write,
+        }
+    }
+    if let SetKind::Permit { weight, .. } = &mut kind {
+        *weight = one;
+    }
+    Ok(SetLock { key, kind })
+}
+
+/// All mistakes as one.
+fn combined(mistakes: Vec<Error>) -> Option<Error> {
+    mistakes.into_iter().reduce(|mut all, error| {
+        all.combine(error);
+        all
+    })
+}
+
+fn beside_all(name: &Ident) -> String {
+    format!(
+        "`{name}` is no argument of one lock of a set, which are `key`, `permits`, `weight` and `mode`: \
+         write it beside `all(...)`, for all of them"
+    )
 }
 
 fn unknown(name: &str) -> String {
@@ -193,7 +237,7 @@ pub(crate) mod tests {
     fn options_keep_their_order_and_values() {
         let args = parse(r#"wait = WAIT, key = "a", permits = 2, locks = self.locks,"#).unwrap();
         assert_eq!(options(&args), ["wait WAIT", "permits 2", "counting & (self . locks)"]);
-        assert!(matches!(args.key, Key::Template(_)));
+        assert!(matches!(args.target, Target::One(Key::Template(_))));
         assert_eq!(args.if_held, IfHeld::Error);
         assert_eq!(args.runtime.to_token_stream().to_string(), ":: leasehold");
     }
@@ -237,7 +281,7 @@ pub(crate) mod tests {
     #[test]
     fn other_arguments_are_read() {
         let args = parse(r#"key = name(id), if_held = "skip", crate = crate::lock"#).unwrap();
-        assert!(matches!(args.key, Key::Expr(Expr::Call(_))));
+        assert!(matches!(args.target, Target::One(Key::Expr(syn::Expr::Call(_)))));
         assert_eq!(args.if_held, IfHeld::Skip);
         assert_eq!(args.runtime.to_token_stream().to_string(), "crate :: lock");
         assert_eq!(args.lease, None);
@@ -258,7 +302,7 @@ pub(crate) mod tests {
     #[test]
     fn unknown_names_are_answered_with_known_ones() {
         let known = "the arguments are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, \
-                     `if_held`, `once`, `once_per`, `offset`, `hold_at_least`, `max_hold`, `linger`, `owner`, `note`, `auto_renew`, `on_lost`, `reentrant`, `lease`, `locks`";
+                     `if_held`, `once`, `once_per`, `offset`, `hold_at_least`, `max_hold`, `linger`, `owner`, `note`, `auto_renew`, `on_lost`, `reentrant`, `lease`, `locks`, `all`";
         for unknown in ["retries", "name", "crat"] {
             let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
             assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);

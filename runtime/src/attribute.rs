@@ -1,14 +1,18 @@
 //! The attribute expands to calls of these: its expansion names no other part of the crate.
 
+mod ending;
 mod options;
 mod outcome;
 mod pinned;
+mod set;
 
 use std::future::Future;
 use std::pin::Pin;
 
+use self::ending::{OnLost, end};
 pub use self::outcome::{FromLockError, Guarded, Skippable};
 use self::pinned::Body;
+pub use self::set::{SetCall, lease_set};
 use crate::api::lock_client::{LockClient, SemaphoreClient};
 use crate::api::lock_options::LockOptions;
 use crate::api::lock_spec::LockSpec;
@@ -16,7 +20,7 @@ use crate::api::locks::Locks;
 use crate::api::mutex::Mutex;
 use crate::api::rw_lock::RwLock;
 use crate::api::semaphore::Semaphore;
-use crate::core::error::{LockError, Quiet};
+use crate::core::error::LockError;
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::lock_key::NO_LABEL;
 use crate::engine::lease::{Lease, LeaseHandle, StopAt};
@@ -67,13 +71,6 @@ enum CallKind {
     Semaphore { permits: u32 },
     Read,
     Write,
-}
-
-/// The fate of the body when its lease is lost.
-#[derive(Clone, Copy, Debug)]
-enum OnLost {
-    Cancel,
-    Finish,
 }
 
 /// The lease that a body runs under.
@@ -167,11 +164,7 @@ impl Call {
                     let result = guard(held, on_lost, Body(body), R::is_success).await;
                     result.unwrap_or_else(|error| R::failed(error, lock))
                 }
-                Err(error) if error.is_held_by_another() || error.is_done() => {
-                    tracing::debug!(lock, %error, "a run is skipped: another holder has the lock, or has done it");
-                    R::skipped()
-                }
-                Err(error) => R::failed(error, lock),
+                Err(error) => outcome::not_acquired(error, lock),
             }
         }
     }
@@ -231,28 +224,4 @@ async fn guard<F: Future>(
         end(lease, is_success(&result)).await;
     }
     Ok(result)
-}
-
-/// Releases or completes the lease.
-async fn end(lease: Lease, is_success: bool) {
-    let lock = lease.key().log_label();
-    let ended = if is_success && lease.may_complete() {
-        // Boxed: seldom, and the others have no room for it.
-        Box::pin(lease.complete()).await
-    } else {
-        lease.release().await.map(drop)
-    };
-    match ended {
-        Ok(()) => {}
-        Err(LockError::Lost { reason, .. }) => {
-            tracing::warn!(
-                lock,
-                reason = reason.name(),
-                "a function finished after its lock was lost"
-            );
-        }
-        Err(error) => {
-            tracing::warn!(lock, error = %Quiet(&error), "a lock could not be released; its TTL ends it");
-        }
-    }
 }

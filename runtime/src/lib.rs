@@ -223,6 +223,8 @@ pub use leasehold_macros::{KeyPart, distributed_lock, lock_key};
 pub mod __private {
     pub use std::pin::pin;
 
-    pub use crate::attribute::{Call, FromLockError, Guarded, Skippable, body, key, lease};
+    pub use crate::attribute::{
+        Call, FromLockError, Guarded, SetCall, Skippable, body, key, lease, lease_set,
+    };
     pub use crate::{KeyPart, KeyTemplate};
 }

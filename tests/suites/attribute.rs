@@ -4,6 +4,7 @@
 mod lingering;
 mod losing;
 mod reentrant;
+mod sets;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};

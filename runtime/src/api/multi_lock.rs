@@ -78,17 +78,23 @@ pub struct MultiLock {
 
 /// One of the locks. What can't be acquired is reported when the set is.
 #[derive(Clone, Debug)]
-struct Part {
+pub(crate) struct Part {
     key: Key,
     kind: PartKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum PartKind {
+pub(crate) enum PartKind {
     Mutex,
     Permit { limit: u32, weight: u32 },
     Read,
     Write,
+}
+
+impl Part {
+    pub(crate) fn new(key: impl IntoLockKey, kind: PartKind) -> Self {
+        Self { key: Key::new(key), kind }
+    }
 }
 
 impl MultiLock {
@@ -96,15 +102,13 @@ impl MultiLock {
         shared: &Arc<Shared>,
         keys: impl IntoIterator<Item = impl IntoLockKey>,
     ) -> Self {
-        let mutex = |key| Part { key: Key::new(key), kind: PartKind::Mutex };
-        let parts = keys.into_iter().map(mutex).collect();
-        Self { shared: shared.clone(), parts, given: LockOptions::default() }
+        let parts = keys.into_iter().map(|key| Part::new(key, PartKind::Mutex)).collect();
+        Self::of(shared, parts, LockOptions::default())
     }
 
-    /// No locks yet, with these options.
-    #[cfg(feature = "tower")]
-    pub(crate) fn given(shared: &Arc<Shared>, given: LockOptions) -> Self {
-        Self { shared: shared.clone(), parts: Vec::new(), given }
+    /// These locks, with these options.
+    pub(crate) fn of(shared: &Arc<Shared>, parts: Vec<Part>, given: LockOptions) -> Self {
+        Self { shared: shared.clone(), parts, given }
     }
 
     /// Adds a mutex.
@@ -143,7 +147,7 @@ impl MultiLock {
     }
 
     fn with(mut self, key: impl IntoLockKey, kind: PartKind) -> Self {
-        self.parts.push(Part { key: Key::new(key), kind });
+        self.parts.push(Part::new(key, kind));
         self
     }
 

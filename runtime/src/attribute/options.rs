@@ -1,6 +1,7 @@
 //! The options of a call.
 
-use super::{Call, OnLost};
+use super::Call;
+use super::ending::OnLost;
 use crate::api::lock_options::{common_setters, setters, text_setters};
 
 impl Call {

@@ -113,6 +113,15 @@ impl<T, E: FromLockError> Skippable for Result<Option<T>, E> {
     }
 }
 
+/// The result of a job whose lock was not acquired.
+pub(super) fn not_acquired<R: Skippable>(error: LockError, lock: &'static str) -> R {
+    if error.is_held_by_another() || error.is_done() {
+        tracing::debug!(lock, %error, "a run is skipped: another holder has the lock, or has done it");
+        return R::skipped();
+    }
+    R::failed(error, lock)
+}
+
 /// Logs an error that the return type has no room for.
 fn report(error: &LockError, lock: &'static str) {
     if let LockError::Lost { .. } = error {

@@ -6,6 +6,7 @@ mod keep;
 #[cfg(feature = "tower")]
 mod kept;
 mod released;
+mod scope;
 #[cfg(feature = "macros")]
 mod stop_at;
 mod tick;
@@ -14,9 +15,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use self::handle::OwnLock;
 pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;
+pub(crate) use self::scope::OwnLock;
 #[cfg(feature = "macros")]
 pub(crate) use self::stop_at::StopAt;
 pub use self::tick::Tick;
@@ -220,11 +221,15 @@ impl Lease {
     }
 
     /// Runs a function under the lease, as its handle does. If it `lasts`, the function is a part
-    /// of work that ends with the lease at the latest.
-    #[cfg(feature = "tower")]
-    pub(crate) fn sync_scope<R>(&self, lasts: bool, work: impl FnOnce() -> R) -> R {
+    /// of work that ends with the lease at the latest. In a set, it has a place.
+    pub(crate) fn sync_scope<R>(
+        &self,
+        lasts: bool,
+        place: Option<usize>,
+        work: impl FnOnce() -> R,
+    ) -> R {
         let _in_span = self.hold.enter();
-        self.handle.sync_scope_of(lasts, work)
+        self.handle.sync_scope_of(lasts, place, work)
     }
 
     fn client(&self) -> &Client {

@@ -55,7 +55,7 @@ impl LeaseSet {
         Self { leases }
     }
 
-    #[cfg(feature = "tower")]
+    #[cfg(any(feature = "tower", feature = "macros"))]
     pub(crate) fn into_leases(self) -> Vec<Lease> {
         self.leases
     }
@@ -196,7 +196,18 @@ impl LeaseSet {
         handle::lost(self.handles()).await
     }
 
-    /// Runs a future, and drops it when one of the leases is lost.
+    /// Runs a function under the leases, the first one outermost. If it `lasts`, the function is a
+    /// part of work that ends with the first loss at the latest.
+    pub(crate) fn sync_scope<R>(&self, lasts: bool, work: impl FnOnce() -> R) -> R {
+        let (mut work, mut done) = (Some(work), None);
+        let mut run = || done = work.take().map(|work| work());
+        within(&mut self.leases.iter().enumerate(), lasts, &mut run);
+        done.expect("it runs once")
+    }
+
+    /// Runs a future under the leases, and drops it when one of them is lost. Inside,
+    /// [`LeaseSetHandle::current`] returns this set's handle, and
+    /// [`LeaseHandle::current`](crate::LeaseHandle::current) that of its last lease.
     ///
     /// The deadlines are checked before each poll, so work that was paused past one does not
     /// go on.
@@ -234,7 +245,7 @@ impl LeaseSet {
                 // One is lost, and how will be known soon.
                 return Poll::Pending;
             }
-            work.as_mut().poll(context).map(Ok)
+            self.sync_scope(true, || work.as_mut().poll(context)).map(Ok)
         })
         .await
     }
@@ -279,5 +290,19 @@ impl<'a> IntoIterator for &'a LeaseSet {
 
     fn into_iter(self) -> Self::IntoIter {
         self.leases.iter()
+    }
+}
+
+/// Runs a function within the scopes of all of these leases, the first one outermost.
+fn within<'a>(
+    leases: &mut impl Iterator<Item = (usize, &'a Lease)>,
+    lasts: bool,
+    work: &mut dyn FnMut(),
+) {
+    match leases.next() {
+        Some((place, lease)) => {
+            lease.sync_scope(lasts, Some(place), || within(leases, lasts, work));
+        }
+        None => work(),
     }
 }

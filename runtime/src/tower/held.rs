@@ -53,13 +53,8 @@ impl Held {
     /// Runs a function in which the current lease is this one, or the last of them within the others.
     pub(super) fn sync_scope<R>(&self, lasts: bool, work: impl FnOnce() -> R) -> R {
         match self {
-            Self::One(lease) => lease.sync_scope(lasts, work),
-            Self::All(leases) => {
-                let (mut work, mut done) = (Some(work), None);
-                let mut run = || done = work.take().map(|work| work());
-                within(&mut leases.iter(), lasts, &mut run);
-                done.expect("it runs once")
-            }
+            Self::One(lease) => lease.sync_scope(lasts, None, work),
+            Self::All(leases) => leases.sync_scope(lasts, work),
         }
     }
 
@@ -111,13 +106,5 @@ impl Held {
                 (!left.is_empty()).then(|| Self::All(LeaseSet::of(left)))
             }
         }
-    }
-}
-
-/// Runs a function within the scopes of all of these leases, the first one outermost.
-fn within<'a>(leases: &mut impl Iterator<Item = &'a Lease>, lasts: bool, work: &mut dyn FnMut()) {
-    match leases.next() {
-        Some(lease) => lease.sync_scope(lasts, || within(leases, lasts, work)),
-        None => work(),
     }
 }

@@ -102,7 +102,7 @@ impl Policy {
         parts: &mut Parts,
     ) -> Result<Option<RequestLock>, Refusal> {
         let given = self.given(self.identify.read(parts));
-        let mut locks = MultiLock::given(self.locks.shared(), given);
+        let mut locks = MultiLock::of(self.locks.shared(), Vec::new(), given);
         let mut first = None;
         for lock in set {
             if let Some(key) = lock.key(parts)? {

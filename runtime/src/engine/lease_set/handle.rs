@@ -14,7 +14,8 @@ use crate::core::key::LockKey;
 use crate::engine::lease::{LeaseHandle, LeaseState};
 
 /// Observes a [`LeaseSet`](crate::LeaseSet) from elsewhere: a cheap handle, from
-/// [`LeaseSet::handle`](crate::LeaseSet::handle), and in the handlers of a layer with several locks.
+/// [`LeaseSet::handle`](crate::LeaseSet::handle), in the handlers of a layer with several locks, and
+/// from [`current`](Self::current).
 ///
 /// It does not keep the leases: they end with their set. The handles of a request whose connection is
 /// upgraded do, as [`LeaseHandle`](crate::LeaseHandle) says.
@@ -42,6 +43,31 @@ pub struct LeaseSetHandle {
 impl LeaseSetHandle {
     pub(super) fn new(leases: impl Iterator<Item = LeaseHandle>) -> Self {
         Self { leases: leases.collect() }
+    }
+
+    /// The leases of the innermost set that the calling code runs under: of
+    /// [`LeaseSet::run`](crate::LeaseSet::run), of a function with `#[distributed_lock(all(…))]`, or
+    /// of a layer with several locks.
+    ///
+    /// `None` outside of all of them, and in tasks that were spawned inside.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::LeaseSetHandle;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    /// let leases = locks.all(["account:1", "account:2"]).lock().await?;
+    /// let is_held = leases.run(async { LeaseSetHandle::current().unwrap().is_held() }).await?;
+    /// assert!(is_held && LeaseSetHandle::current().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        LeaseHandle::current_set().map(|leases| Self { leases: leases.into() })
     }
 
     /// The handles one by one, in the order of the locks' names.
