@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use http::{Request, Response, StatusCode};
-use leasehold::{LeaseHandle, LockError, LockLayer, Locks, distributed_lock};
+use leasehold::tower::{LayerLock, RequestKey};
+use leasehold::{LeaseHandle, LeaseSetHandle, LockError, LockLayer, Locks, distributed_lock};
 use leasehold_history::{Kind, Line};
 use tokio::time::{sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
@@ -20,29 +21,51 @@ const TTL: Duration = Duration::from_secs(1);
 /// What the body of a function, or a handler, knows of its request.
 struct Body {
     worker: Arc<Worker>,
-    id: String,
+    parts: Vec<Part>,
+    /// Of each part.
+    ids: Vec<String>,
     was_granted: AtomicBool,
     has_ended: AtomicBool,
     time: Duration,
 }
 
 impl Body {
-    /// Holds the lease of this task, and looks at it again and again.
+    /// The leases of this task.
+    fn leases(&self) -> Vec<LeaseHandle> {
+        if self.parts.len() == 1 {
+            return vec![LeaseHandle::current().expect("a body runs under its lease")];
+        }
+        let leases = LeaseSetHandle::current().expect("a body runs under its leases");
+        leases.iter().cloned().collect()
+    }
+
+    fn id_of(&self, lease: &LeaseHandle) -> String {
+        let place = self.parts.iter().position(|part| part.lock == lease.key().as_ref());
+        self.ids[place.expect("it is asked for")].clone()
+    }
+
+    /// Holds the leases of this task, and looks at them again and again.
     async fn hold(&self) {
         self.was_granted.store(true, Ordering::Relaxed);
-        let lease = LeaseHandle::current().expect("a body runs under its lease");
-        let (id, token) = (self.id.clone(), lease.fence().ok().map(u64::from));
-        self.worker.note(Line::Got { id, at: now(), token });
+        let leases = self.leases();
+        assert_eq!(leases.len(), self.parts.len(), "all locks, or none");
+        for lease in &leases {
+            self.worker.got_one(lease, self.id_of(lease), now());
+        }
         let until = tokio::time::Instant::now() + self.time;
         loop {
-            let (id, at, left) = (self.id.clone(), now(), lease.remaining());
-            if left.is_zero() {
-                self.worker.note(Line::Lost { id, at });
-            } else {
-                self.worker.held(id, at, TTL, left);
+            let mut is_lost = false;
+            for lease in &leases {
+                let (id, at, left) = (self.id_of(lease), now(), lease.remaining());
+                if left.is_zero() {
+                    is_lost = true;
+                    self.worker.note(Line::Lost { id, at });
+                } else {
+                    self.worker.held(id, at, TTL, left);
+                }
             }
             let rest = until.saturating_duration_since(tokio::time::Instant::now());
-            if rest.is_zero() || left.is_zero() {
+            if rest.is_zero() || is_lost {
                 break;
             }
             sleep(rest.min(LOOK)).await;
@@ -53,20 +76,61 @@ impl Body {
     /// The work ends; once.
     fn end(&self) {
         if !self.has_ended.swap(true, Ordering::Relaxed) {
-            self.worker.note(Line::End { id: self.id.clone(), at: now() });
+            for id in &self.ids {
+                self.worker.note(Line::End { id: id.clone(), at: now() });
+            }
         }
     }
 }
 
-#[distributed_lock(key = name, ttl = "1s", wait = "1s", locks = locks)]
-async fn under_the_attribute(locks: &Locks, name: &str, body: &Body) -> Result<(), LockError> {
+#[distributed_lock(key = body.parts[0].lock, ttl = "1s", wait = "1s", locks = locks)]
+async fn under_the_attribute(locks: &Locks, body: &Body) -> Result<(), LockError> {
     body.hold().await;
     Ok(())
 }
 
-/// Answers a request under the layer, and reads the answer's body to its end.
-async fn under_the_layer(locks: &Locks, name: &'static str, body: Arc<Body>) -> &'static str {
-    let layer = LockLayer::mutex(locks, name.to_owned()).ttl(TTL).wait(TTL);
+#[distributed_lock(
+    all(
+        lock(key = body.parts[0].lock),
+        lock(key = body.parts[1].lock, permits = body.parts[1].limit, weight = body.parts[1].units),
+        lock(key = body.parts[2].lock),
+    ),
+    ttl = "1s",
+    wait = "1s",
+    locks = locks,
+)]
+async fn under_several_locks(locks: &Locks, body: &Body) -> Result<(), LockError> {
+    body.hold().await;
+    Ok(())
+}
+
+fn layer_lock(part: &Part) -> LayerLock {
+    let (name, units) = (part.lock.to_owned(), part.units);
+    match part.kind {
+        Kind::Permits => LayerLock::permit(name, part.limit).weight_by(move |_| units),
+        _ => LayerLock::mutex(name),
+    }
+}
+
+/// Answers a request under the layer with these locks.
+async fn under_the_layer(locks: &Locks, body: Arc<Body>) -> &'static str {
+    match &*body.parts {
+        [part] => {
+            let layer = LockLayer::mutex(locks, part.lock.to_owned());
+            answered(layer.ttl(TTL).wait(TTL), body).await
+        }
+        parts => {
+            let layer = LockLayer::all(locks, parts.iter().map(layer_lock));
+            answered(layer.ttl(TTL).wait(TTL), body).await
+        }
+    }
+}
+
+/// Answers a request, and reads the answer's body to its end.
+async fn answered<K>(layer: LockLayer<K>, body: Arc<Body>) -> &'static str
+where
+    K: RequestKey + Clone + Send + Sync + 'static,
+{
     let service = layer.layer(service_fn(move |_: Request<String>| {
         let body = body.clone();
         async move {
@@ -78,7 +142,7 @@ async fn under_the_layer(locks: &Locks, name: &'static str, body: Arc<Body>) -> 
     let Ok(response) = response;
     match response.status() {
         StatusCode::OK => "dropped",
-        StatusCode::CONFLICT => "busy",
+        StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS => "busy",
         _ => "store",
     }
 }
@@ -86,14 +150,22 @@ async fn under_the_layer(locks: &Locks, name: &'static str, body: Arc<Body>) -> 
 impl Worker {
     /// One request through the attribute or the layer.
     pub(super) async fn turn_at_a_front_door(self: &Arc<Self>, locks: &Locks, rng: &mut Rng) {
-        let name = MUTEXES[rng.usize(..2)];
+        let first = rng.usize(..2);
+        let mutex = |at: usize| Part::of(MUTEXES[at], Kind::Mutex);
+        let parts = if rng.u8(..4) == 0 {
+            let limit = self.version.limit;
+            vec![mutex(first), Part::permits(rng.u32(1..=limit), limit), mutex(1 - first)]
+        } else {
+            vec![mutex(first)]
+        };
         let owner = self.name.clone();
-        let wish = Wish::plain(Part::of(name, Kind::Mutex), owner, TTL, TTL);
-        let id = self.ask(&wish).remove(0);
+        let wish = Wish { parts: parts.clone(), ..Wish::plain(parts[0], owner, TTL, TTL) };
+        let ids = self.ask(&wish);
         let longest = if rng.u8(..20) == 0 { 3_000 } else { 20 };
         let body = Arc::new(Body {
             worker: self.clone(),
-            id: id.clone(),
+            parts,
+            ids: ids.clone(),
             was_granted: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             time: Duration::from_millis(rng.u64(..longest)),
@@ -102,19 +174,27 @@ impl Worker {
         let patience =
             if rng.u8(..16) == 0 { Duration::from_millis(rng.u64(..30)) } else { LONGEST_WAIT * 4 };
         let how = if rng.bool() {
-            let called = timeout(patience, under_the_attribute(locks, name, &body)).await;
+            let called = async {
+                match ids.len() {
+                    1 => under_the_attribute(locks, &body).await,
+                    _ => under_several_locks(locks, &body).await,
+                }
+            };
+            let called = timeout(patience, called).await;
             called.map(|it| it.map_or_else(|error| reason(&error), |()| "dropped".to_owned()))
         } else {
-            timeout(patience, under_the_layer(locks, name, body.clone())).await.map(str::to_owned)
+            timeout(patience, under_the_layer(locks, body.clone())).await.map(str::to_owned)
         };
         let was_granted = body.was_granted.load(Ordering::Relaxed);
         let at = now();
         if was_granted {
             body.end();
-            self.note(Line::Freed { id, at, how: "dropped".to_owned() });
+            for id in ids {
+                self.note(Line::Freed { id, at, how: "dropped".to_owned() });
+            }
         } else {
             let why = how.unwrap_or_else(|_| "gave-up".to_owned());
-            self.refused(&[id], at, &why);
+            self.refused(&ids, at, &why);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use fastrand::Rng;
-use leasehold::{Lease, LockError, Released};
+use leasehold::{Lease, LeaseHandle, LockError, Released};
 use leasehold_history::{Line, Nanos};
 use tokio::time::sleep;
 
@@ -29,19 +29,24 @@ impl Worker {
     /// Notes what was granted.
     pub(super) fn got(&self, guard: &Guard, ids: &[String], wish: &Wish, at: Nanos) {
         for lease in guard.leases() {
-            let token = lease.fence().ok().map(u64::from);
             let id = id_of(lease, ids, wish);
-            self.note(Line::Got { id: id.clone(), at, token });
-            if let Some(token) = token.filter(|_| !matches!(self.deployment, Deployment::Quorum(_)))
-            {
-                self.expect_asked(lease.key().as_ref(), &id, token);
-            }
+            let token = self.got_one(&lease.handle(), id, at);
             // An adoption hands a grant on.
             if let Some(token) = token.filter(|_| self.deployment.syncs() && wish.ticket.is_none())
             {
                 self.expect_confirmed(lease.key().as_ref(), token);
             }
         }
+    }
+
+    /// Notes the grant of one lease. Returns its token.
+    pub(super) fn got_one(&self, lease: &LeaseHandle, id: String, at: Nanos) -> Option<u64> {
+        let token = lease.fence().ok().map(u64::from);
+        self.note(Line::Got { id: id.clone(), at, token });
+        if let Some(token) = token.filter(|_| !matches!(self.deployment, Deployment::Quorum(_))) {
+            self.expect_asked(lease.key().as_ref(), &id, token);
+        }
+        token
     }
 
     /// Holds for some time, looks again and again, and lets go.

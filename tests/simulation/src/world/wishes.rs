@@ -54,7 +54,7 @@ impl Part {
         Self { lock, kind, units: 1, limit: 1 }
     }
 
-    fn permits(units: u32, limit: u32) -> Self {
+    pub(super) fn permits(units: u32, limit: u32) -> Self {
         Self { units, limit, ..Self::of(PERMITS, Kind::Permits) }
     }
 }
