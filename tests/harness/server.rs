@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 
@@ -48,7 +49,8 @@ impl Server {
         )
     }
 
-    /// Starts a server on a port that was used before.
+    /// Starts a server on a port that was used before. The system may have given the port to a
+    /// connection meanwhile, so this tries for some seconds.
     ///
     /// # Panics
     ///
@@ -65,7 +67,14 @@ impl Server {
     /// If it does not start.
     #[must_use]
     pub fn start_on_with(port: u16, arguments: &[&str]) -> Self {
-        Self::try_start(port, arguments, None).expect("the port is free again")
+        let begun = Instant::now();
+        loop {
+            if let Some(server) = Self::try_start(port, arguments, None) {
+                return server;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(10), "the port is free again");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// The same. `None` if it does not start, for example because somebody has the port.

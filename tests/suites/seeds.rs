@@ -5,7 +5,7 @@ use std::path::Path;
 #[cfg(feature = "servers")]
 use std::process::Command;
 #[cfg(feature = "servers")]
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 #[cfg(feature = "servers")]
 use leasehold::{Forced, LeaseState, LockError, Locks, LossReason, Released, Wait};
@@ -81,6 +81,8 @@ fn assert_does_not_compile(number: &str, file: &str) {
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn key_without_expiry_is_repaired() {
+    /// The key lasts until both have looked at it, on a busy machine, too.
+    const TTL: Duration = Duration::from_millis(1500);
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let mut redis = server.redis().await;
@@ -90,11 +92,11 @@ async fn key_without_expiry_is_repaired() {
     redis::cmd("SETNX").arg(lock).arg(somebody).exec_async(&mut redis).await.unwrap();
 
     for acquired in [
-        locks.mutex("a").ttl(Duration::from_millis(400)).try_lock().await,
-        locks.semaphore("a", 3).ttl(Duration::from_millis(400)).try_acquire().await,
+        locks.mutex("a").ttl(TTL).try_lock().await,
+        locks.semaphore("a", 3).ttl(TTL).try_acquire().await,
     ] {
         let Err(LockError::Busy { retry_after, .. }) = acquired else { panic!("{acquired:?}") };
-        assert!(retry_after <= Duration::from_millis(400), "{retry_after:?}");
+        assert!(retry_after <= TTL, "{retry_after:?}");
     }
     let value: String = redis::cmd("GET").arg(lock).query_async(&mut redis).await.unwrap();
     assert_eq!(value, somebody, "it is given an expiry, and is otherwise left alone");
@@ -136,7 +138,12 @@ async fn script_flush_is_survived() {
 #[cfg(feature = "servers")]
 #[test]
 fn one_of_n_draws() {
-    let server = Server::start();
+    // The days of the draws begin at midnight, UTC.
+    let day = || {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a date");
+        since.as_secs() / (24 * 60 * 60)
+    };
+    let (server, first) = (Server::start(), day());
     let mut drawn = 0;
     for round in ["at once", "a little late"] {
         let processes: Vec<_> = (0..8)
@@ -153,7 +160,8 @@ fn one_of_n_draws() {
             }
             assert!(process.is_success());
         }
-        assert_eq!(drawn, 1, "started {round}");
+        let is_next_day = drawn == 2 && day() > first;
+        assert!(drawn == 1 || is_next_day, "{drawn} were drawn: started {round}");
     }
 }
 

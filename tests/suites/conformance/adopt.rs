@@ -8,7 +8,8 @@ use leasehold_tests::backend::Backend;
 
 use super::operator::{KINDS, forced, inspected, is_held_by, is_same, was_forced};
 use super::{
-    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, granted, released, renewed,
+    Client, FIRST, LIVE, LONG, SHORT, acquire, answered, ask, busy, cancelled, granted, released,
+    renewed,
 };
 
 macro_rules! cases {
@@ -46,7 +47,7 @@ pub(super) fn heir(of: &Request, ttl: Duration) -> Request {
 }
 
 pub(super) async fn adopt(backend: &impl Backend, from: &Request, request: &Request) -> Adoption {
-    backend.store().adopt(from.id.into(), request).await.expect("the store answers")
+    answered(|| backend.store().adopt(from.id.into(), request)).await
 }
 
 /// Adopts a lease, which must succeed. Returns the token.

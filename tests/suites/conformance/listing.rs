@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use leasehold::{LockInfo, Locks, Wait};
 use leasehold_tests::backend::Backend;
+use tokio::time::Instant;
 
 use super::{Client, LIVE, LONG, SHORT, granted, waits};
 
@@ -73,8 +74,11 @@ pub(super) async fn free_locks_are_not_listed(backend: &impl Backend) {
     locks.rw_lock("r").read().await.unwrap().release().await.unwrap();
     locks.mutex("done").once(LONG).lock().await.unwrap().complete().await.unwrap();
     assert_eq!(names(&locks, "*").await, set([]));
+    let begun = Instant::now();
     let ended = locks.mutex("ended").ttl(SHORT).auto_renew(false).lock().await.unwrap();
-    assert_eq!(names(&locks, "*").await, set(["ended"]));
+    let shown = names(&locks, "*").await;
+    // On a busy machine its lease may be over by now.
+    assert!(shown == set(["ended"]) || begun.elapsed() >= SHORT, "{shown:?}");
     backend.pass(SHORT).await;
     assert_eq!(names(&locks, "*").await, set([]));
     drop(ended);

@@ -345,15 +345,17 @@ pub(super) async fn an_offered_permit_is_not_free(backend: &impl Backend) {
 
 pub(super) async fn expired_permits_make_room(backend: &impl Backend) {
     let client = Client::new();
+    // The first must last until the last is granted and another is refused.
+    let ttl = SHORT * 5;
     for name in ["a", "b"] {
         for _ in 0..3 {
-            let short = Request { ttl: SHORT, ..heavy(&client, name, 7, 2) };
+            let short = Request { ttl, ..heavy(&client, name, 7, 2) };
             granted(backend, &short).await;
         }
         granted(backend, &permit(&client, name, 7)).await;
     }
     none(backend, &[permit(&client, "a", 7), permit(&client, "b", 7)], 0).await;
-    backend.pass(SHORT).await;
+    backend.pass(ttl).await;
     none(backend, &[heavy(&client, "a", 7, 6), heavy(&client, "b", 7, 7)], 1).await;
     all(backend, &[heavy(&client, "a", 7, 6), heavy(&client, "b", 7, 5)]).await;
     assert_eq!((free(backend, "a", 7).await, free(backend, "b", 7).await), (0, 1));

@@ -7,7 +7,7 @@ use leasehold::LossReason::Expired;
 use leasehold::store::{Ask, Attempt, Ended, Renewal};
 use leasehold_tests::backend::Backend;
 
-use super::{Client, LONG, SHORT, acquire, busy, granted};
+use super::{Client, LONG, SHORT, acquire, busy, granted, released, renewed};
 
 macro_rules! cases {
     ($case:path) => {
@@ -37,10 +37,6 @@ macro_rules! cases {
     };
 }
 pub(super) use cases;
-
-async fn released(backend: &impl Backend, request: &leasehold::store::Request) -> Ended {
-    backend.store().release(request, Duration::ZERO).await.unwrap()
-}
 
 pub(super) async fn as_many_as_the_limit_get_in(backend: &impl Backend) {
     let client = Client::new();
@@ -114,16 +110,17 @@ pub(super) async fn a_short_permit_does_not_shorten_a_long_one(backend: &impl Ba
     let client = Client::new();
     let long = client.permit(3, LONG);
     granted(backend, &long).await;
-    let renewed = client.permit(3, SHORT);
-    granted(backend, &renewed).await;
-    assert_eq!(backend.store().renew(&renewed).await.unwrap(), Renewal::Renewed);
-    let short = client.permit(3, SHORT);
+    // The machine may be busy before the renewal.
+    let ttl = SHORT * 3;
+    let (prolonged, short) = (client.permit(3, ttl), client.permit(3, ttl));
+    granted(backend, &prolonged).await;
+    assert_eq!(renewed(backend, &prolonged).await, Renewal::Renewed);
     granted(backend, &short).await;
     let _ = released(backend, &short).await;
-    backend.pass(SHORT * 2).await;
+    backend.pass(ttl).await;
     busy(backend, &client.permit(1, LONG)).await;
     assert_eq!(acquire(backend, &client.mutex(LONG)).await, Attempt::WrongKind);
-    assert_eq!(backend.store().renew(&long).await.unwrap(), Renewal::Renewed);
+    assert_eq!(renewed(backend, &long).await, Renewal::Renewed);
 }
 
 pub(super) async fn a_released_long_permit_leaves_the_short_one(backend: &impl Backend) {
@@ -138,12 +135,14 @@ pub(super) async fn a_released_long_permit_leaves_the_short_one(backend: &impl B
 
 pub(super) async fn a_renewal_prolongs_one_permit_only(backend: &impl Backend) {
     let client = Client::new();
-    let mut renewed = client.permit(2, SHORT);
-    granted(backend, &renewed).await;
-    granted(backend, &client.permit(2, SHORT)).await;
-    renewed.ttl = LONG;
-    assert_eq!(backend.store().renew(&renewed).await.unwrap(), Renewal::Renewed);
-    backend.pass(SHORT).await;
+    // The machine may be busy before the renewal.
+    let ttl = SHORT * 3;
+    let mut prolonged = client.permit(2, ttl);
+    granted(backend, &prolonged).await;
+    granted(backend, &client.permit(2, ttl)).await;
+    prolonged.ttl = LONG;
+    assert_eq!(renewed(backend, &prolonged).await, Renewal::Renewed);
+    backend.pass(ttl).await;
     assert_eq!(acquire(backend, &client.mutex(LONG)).await, Attempt::WrongKind);
     granted(backend, &client.permit(2, LONG)).await;
     busy(backend, &client.permit(2, LONG)).await;
@@ -156,10 +155,10 @@ pub(super) async fn an_ended_permit_is_not_renewed(backend: &impl Backend) {
     granted(backend, &expired).await;
     granted(backend, &given_back).await;
     backend.pass(SHORT).await;
-    assert_eq!(backend.store().renew(&expired).await.unwrap(), Renewal::NotHeld(Expired));
+    assert_eq!(renewed(backend, &expired).await, Renewal::NotHeld(Expired));
     assert_eq!(released(backend, &expired).await, Ended::NotHeld(Expired));
     let _ = released(backend, &given_back).await;
-    assert_eq!(backend.store().renew(&given_back).await.unwrap(), Renewal::NotHeld(Expired));
+    assert_eq!(renewed(backend, &given_back).await, Renewal::NotHeld(Expired));
     granted(backend, &client.permit(2, LONG)).await;
     busy(backend, &client.permit(2, LONG)).await;
 }

@@ -209,17 +209,21 @@ async fn a_dead_sentinel_costs_little() {
     let [dead, ..] = sentinels([Says::Silence]).await;
     let [one, two] = sentinels([Says::Port(server.port()); 2]).await;
     let mut all = [dead, one, two];
+    // A third of it is for asking sentinels. The machine may be busy for a part of that.
+    let limit = Duration::from_secs(5);
+    let connect =
+        async |url: String| Locks::builder().connect_timeout(limit).connect(&url).await.unwrap();
     let begun = Instant::now();
-    let locks = Locks::connect(&url(&all)).await.unwrap();
-    assert!(begun.elapsed() < Duration::from_millis(250), "{:?}", begun.elapsed());
+    let locks = connect(url(&all)).await;
+    assert!(begun.elapsed() < limit / 3, "{:?}", begun.elapsed());
     locks.mutex("a").lock().await.unwrap().release().await.unwrap();
 
     // Most sentinels are dead, and one is silent. The client believes the one that is left.
     let gone = free_port();
     all[2].port = gone;
     let begun = Instant::now();
-    Locks::connect(&url(&all)).await.unwrap();
-    assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
+    connect(url(&all)).await;
+    assert!(begun.elapsed() < limit / 2, "{:?}", begun.elapsed());
 }
 
 /// A sentinel that was cut off may be the first to answer.

@@ -99,10 +99,10 @@ async fn a_backlog_of_releases_does_not_time_out_at_once() {
         mutex.wait(Duration::from_secs(10)).lock().await.unwrap().release().await.unwrap();
     }
     // Each release reads its record once, the pairs above do as well, each of their grants also
-    // reads the greatest token, and one batch of 128 came again. Without a bound there would be
-    // over 300.
+    // reads the greatest token, and one batch of 128 came again. On a busy machine a second one may
+    // time out as well. Without a bound over 300 would come again.
     let reads = server.stats("get").await.0;
-    assert!((4_000..4_200).contains(&reads), "{reads}");
+    assert!((4_000..4_300).contains(&reads), "{reads}");
 }
 
 /// A client waits for a connection that takes 400 ms to make. It does not treat the commands that
@@ -307,17 +307,19 @@ async fn a_reply_that_is_cut_off_leaks_nothing() {
 
 #[tokio::test]
 async fn a_full_server_refuses_and_still_frees() {
+    /// On a busy machine a renewal may be late, but not by a second.
+    const TTL: Duration = Duration::from_secs(2);
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
-    let lease = locks.mutex("a").ttl(Duration::from_millis(600)).lock().await.unwrap();
-    let permit = locks.semaphore("s", 2).ttl(Duration::from_millis(600)).acquire().await.unwrap();
+    let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    let permit = locks.semaphore("s", 2).ttl(TTL).acquire().await.unwrap();
     let mut redis = server.redis().await;
     let full = redis::cmd("CONFIG").arg(&["SET", "maxmemory", "1"]).clone();
     full.exec_async(&mut redis).await.unwrap();
     let error = locks.mutex("b").try_lock().await.unwrap_err();
     assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error}");
     assert!(error.to_string().contains("memory is full"), "{error}");
-    tokio::time::sleep(Duration::from_millis(900)).await;
+    sleep(TTL + TTL / 4).await;
     assert!(lease.is_held() && permit.is_held(), "they are renewed");
     lease.release().await.unwrap();
     permit.release().await.unwrap();

@@ -6,20 +6,36 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::store::fault_injection::FaultInjector;
-use leasehold::store::redis::RedisStore;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Ask, Attempt, Ended, Kind, Once, Owner, QueuePosition, Request, RequestId, Waiting,
+    Ask, Attempt, ClientId, Ended, Kind, Once, Owner, QueuePosition, Request, RequestId, Waiting,
 };
 use leasehold::{Fault, Locks, LossReason, Step};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::masters::Masters;
-use leasehold_tests::requests::{self, in_flight, redis_store, sent_together};
+use leasehold_tests::requests::{self, in_flight, sent_together};
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
+use tokio::runtime::Handle;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LONG: Duration = Duration::from_secs(60);
 const TOKENS: &str = "leasehold:tokens";
+
+/// The time for each command. A request with a command that was not answered in time keeps its
+/// record, and the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A client that is patient.
+async fn client(server: &Server) -> Locks {
+    Locks::builder().command_timeout(PATIENCE).connect(&server.url()).await.unwrap()
+}
+
+/// A store that is patient, too.
+async fn store(url: &str) -> RedisStore {
+    let settings = Settings { command_timeout: PATIENCE, ..Settings::default() };
+    RedisStore::connect(url, &settings, ClientId::random(), Handle::current()).await.unwrap()
+}
 
 /// All keys but the clients' descriptions of themselves.
 async fn keys(redis: &mut MultiplexedConnection) -> Vec<String> {
@@ -62,7 +78,7 @@ async fn forgotten(server: &Server, store: &RedisStore, name: &str) -> u64 {
 #[tokio::test]
 async fn a_released_mutex_leaves_no_record() {
     let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = client(&server).await;
     let mut redis = server.redis().await;
     let mut last = 0;
     for round in 0..20 {
@@ -88,7 +104,7 @@ async fn a_released_mutex_leaves_no_record() {
 #[tokio::test]
 async fn ten_thousand_names_leave_no_keys() {
     let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = client(&server).await;
     let mut redis = server.redis().await;
     for from in (0..10_000).step_by(500) {
         join_all((from..from + 500).map(|n| {
@@ -107,7 +123,7 @@ async fn ten_thousand_names_leave_no_keys() {
 #[tokio::test]
 async fn tokens_grow_after_a_release_though_the_clock_was_set_back() {
     let server = Server::start_skewed();
-    let store = redis_store(&server.url()).await;
+    let store = store(&server.url()).await;
     let once = Kind::Once(Once::For(LONG));
     for (n, kind) in [Kind::Mutex, Kind::Reentrant, Kind::Write, once].into_iter().enumerate() {
         let name = format!("single:{n}");
@@ -136,7 +152,7 @@ async fn tokens_grow_after_a_release_though_the_clock_was_set_back() {
 #[tokio::test]
 async fn tokens_grow_though_permits_had_the_name_in_between() {
     let server = Server::start_skewed();
-    let store = redis_store(&server.url()).await;
+    let store = store(&server.url()).await;
     for (n, is_free) in [true, false].into_iter().enumerate() {
         let name = format!("a:{n}");
         let before = forgotten(&server, &store, &name).await;
@@ -160,7 +176,7 @@ async fn tokens_grow_though_permits_had_the_name_in_between() {
 #[tokio::test]
 async fn an_offer_without_a_record_has_a_greater_token() {
     let server = Server::start_skewed();
-    let store = redis_store(&server.url()).await;
+    let store = store(&server.url()).await;
     let mut redis = server.redis().await;
     let before = forgotten(&server, &store, "a").await;
     let (holder, waiter) = (request("a", Kind::Mutex), request("a", Kind::Mutex));
@@ -179,7 +195,7 @@ async fn an_offer_without_a_record_has_a_greater_token() {
 async fn a_grant_takes_one_block_of_tokens() {
     let server = Server::start_skewed();
     server.stop_clock();
-    let store = redis_store(&server.url()).await;
+    let store = store(&server.url()).await;
     let mut last = None;
     for n in 0..100 {
         let request = request(&format!("a:{}", n % 3), Kind::Mutex);
@@ -194,7 +210,7 @@ async fn a_grant_takes_one_block_of_tokens() {
 #[tokio::test]
 async fn a_request_with_a_lost_reply_keeps_its_record() {
     let server = Server::start();
-    let store = redis_store(&server.url()).await;
+    let store = store(&server.url()).await;
     let mut redis = server.redis().await;
     for fault in [Fault::LoseReply, Fault::LoseCommand] {
         let faulty = Arc::new(FaultInjector::over(Arc::new(store.clone())));
@@ -216,7 +232,7 @@ async fn a_request_with_a_lost_reply_keeps_its_record() {
 #[tokio::test]
 async fn a_release_that_deleted_the_record_may_lose_its_reply() {
     let server = Server::start();
-    let store = redis_store(&server.url()).await;
+    let store = store(&server.url()).await;
     let mut redis = server.redis().await;
     for is_dropped in [false, true] {
         let faulty = Arc::new(FaultInjector::over(Arc::new(store.clone())));
@@ -239,10 +255,7 @@ async fn a_release_that_deleted_the_record_may_lose_its_reply() {
 async fn an_adopted_lease_keeps_its_record() {
     let server = Server::start();
     let mut redis = server.redis().await;
-    let (one, other) = (
-        Locks::connect(&server.url()).await.unwrap(),
-        Locks::connect(&server.url()).await.unwrap(),
-    );
+    let (one, other) = (client(&server).await, client(&server).await);
     let ticket = one.mutex("b").lock().await.unwrap().detach().await.unwrap();
     other.adopt(ticket).await.unwrap().release().await.unwrap();
     assert_eq!(keys(&mut redis).await, ["leasehold:lock:{b}", TOKENS]);
@@ -252,7 +265,7 @@ async fn an_adopted_lease_keeps_its_record() {
 #[tokio::test]
 async fn only_the_holders_own_record_is_deleted() {
     let server = Server::start();
-    let store = redis_store(&server.url()).await;
+    let store = store(&server.url()).await;
     let mut redis = server.redis().await;
     let (one, other) = (request("a", Kind::Mutex), request("a", Kind::Mutex));
     grant(&store, &one).await;
@@ -272,7 +285,7 @@ async fn only_the_holders_own_record_is_deleted() {
 #[tokio::test]
 async fn a_batch_grants_each_lock_once() {
     let server = Server::start();
-    let store = redis_store(&server.url()).await;
+    let store = store(&server.url()).await;
     let mut redis = server.redis().await;
     for is_free_record in [false, true] {
         if is_free_record {
@@ -309,7 +322,7 @@ async fn without_mget_a_batch_still_works() {
     let mut redis = server.redis().await;
     let user = ["SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-mget"];
     redis::cmd("ACL").arg(&user).exec_async(&mut redis).await.unwrap();
-    let store = redis_store(&server.url_as("u:p@")).await;
+    let store = store(&server.url_as("u:p@")).await;
     let requests: Vec<_> = (0..5).map(|n| request(&format!("{n}"), Kind::Mutex)).collect();
     join_all(requests.iter().map(|it| grant(&store, it))).await;
     let before = in_flight(&store);

@@ -90,13 +90,18 @@ async fn requests_send_almost_no_commands() {
     for _ in 0..20 {
         round().await;
     }
+    let begun = Instant::now();
     server.forget_stats().await;
     for _ in 0..200 {
         round().await;
     }
     let (calls, requests) = (server.script_calls().await, 200 * 17);
     println!("{calls} commands for {requests} requests");
-    assert!(calls * 50 < requests, "{calls} commands for {requests} requests");
+    // Twice a second the server is asked again whether a lease may stay, however many requests use
+    // it. There are 17 leases, and a busy machine takes seconds.
+    let asked_again = u64::try_from(17 * begun.elapsed().as_millis() / 500).unwrap();
+    let calls = calls.saturating_sub(asked_again);
+    assert!(calls * 50 < requests, "{calls} more commands for {requests} requests");
 
     let begun = Instant::now();
     assert_eq!(get(&mutex(&elsewhere)).await, StatusCode::OK);

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -159,7 +159,10 @@ async fn a_key_succeeds_once_in_each_period() {
 async fn a_request_that_waits_gets_the_next_period() {
     let (locks, calls) = (Locks::in_memory(), Arc::<AtomicUsize>::default());
     let wait = Duration::from_secs(5);
-    let layer = LockLayer::mutex(&locks, "nightly").once_per(DAY).wait(wait);
+    // Periods begin half a day before and after the test, at whatever time of the day it runs.
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let offset = Duration::from_secs(since.abs_diff(DAY / 2).as_secs());
+    let layer = LockLayer::mutex(&locks, "nightly").once_per(DAY).offset(offset).wait(wait);
     let service = layer.layer(answering(&[], &calls));
     let ask = async || {
         let response = service.clone().oneshot(request("/")).await.unwrap();
@@ -169,7 +172,7 @@ async fn a_request_that_waits_gets_the_next_period() {
     };
     assert_eq!(ask().await, 200);
     for _ in 0..3 {
-        let refusal = locks.mutex("nightly").once_per(DAY).try_lock().await;
+        let refusal = locks.mutex("nightly").once_per(DAY).offset(offset).try_lock().await;
         let Err(LockError::Done { retry_after, .. }) = refusal else { panic!("{refusal:?}") };
         tokio::time::advance(retry_after.saturating_sub(wait * 2)).await;
         assert_eq!(ask().await, 409, "the next period begins too late");

@@ -83,8 +83,8 @@ fn a_command_is_sent_while_the_clients_thread_is_busy() {
     let users = Builder::new_current_thread().enable_all().build().unwrap();
     let (locks, lease) = users.block_on(async {
         let locks = Locks::connect(&server.url()).await.unwrap();
-        let lease = locks.mutex("gone").ttl(Duration::from_millis(300)).lock().await.unwrap();
-        // Its next renewal finds out, on the client's thread.
+        let lease = locks.mutex("gone").ttl(TTL).lock().await.unwrap();
+        // Its next renewal finds out, on the client's thread. By then the test waits for that.
         let _: () = server.redis().await.del("leasehold:lock:{gone}").await.unwrap();
         (locks, lease)
     });
