@@ -25,8 +25,8 @@ pub(super) struct Cli {
 const CODES: &str = "\
 Exit codes:
   0    done
-  1    force: nobody held the lock; doctor: there is a problem
-  120  run: others hold the lock
+  1    force: nobody held the lock; limit unset: none was set; doctor: there is a problem
+  120  run: others hold the lock, or an operator has closed it
   121  run: the lock was lost, and the command was ended
   122  run: the work is done already (--once, --once-per)
   123  the server can't be reached, or refuses
@@ -61,6 +61,9 @@ pub(super) enum Command {
     Watch(Watch),
     /// Takes a lock from its holders
     Force(Force),
+    /// Lists and changes the limits of semaphores, in all processes at once
+    #[command(subcommand)]
+    Limit(Limit),
     /// Looks for what puts the locks at risk
     Doctor(Doctor),
     /// Serves the console, a web page that shows the locks
@@ -117,6 +120,40 @@ pub(super) struct Force {
     /// Does not ask
     #[arg(long, short)]
     pub(super) yes: bool,
+}
+
+/// What to do with the limits that operators set.
+#[derive(Debug, Subcommand)]
+pub(super) enum Limit {
+    /// Lists the limits that are set
+    Ls,
+    /// Sets a limit, in place of that of the code
+    Set {
+        #[command(flatten)]
+        of: LimitName,
+        /// How many permits there are. With 0 nobody gets in
+        limit: u32,
+        /// Why. Whoever is refused reads it, and so does `limit ls`
+        #[arg(long)]
+        why: Option<String>,
+        /// Who sets it [default: $USER]
+        #[arg(long)]
+        by: Option<String>,
+    },
+    /// Takes a limit back: that of the code holds again
+    Unset {
+        #[command(flatten)]
+        of: LimitName,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(super) struct LimitName {
+    /// The name of the semaphore; with --label, the label of all that the limit is for
+    pub(super) name: String,
+    /// The limit is for all names with this label, such as tenant:{id}
+    #[arg(long)]
+    pub(super) label: bool,
 }
 
 #[derive(Args, Debug)]

@@ -70,7 +70,9 @@ impl Failure {
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         let code = match &error {
-            LockError::Busy { .. } | LockError::TimedOut { .. } => code::HELD,
+            LockError::Busy { .. } | LockError::TimedOut { .. } | LockError::Closed { .. } => {
+                code::HELD
+            }
             LockError::Lost { .. } => code::LOST,
             LockError::Done { .. } => code::DONE,
             LockError::Store { .. } | LockError::Quorum { .. } => code::STORE,

@@ -6,6 +6,7 @@ mod doctor;
 mod failure;
 mod force;
 mod generate;
+mod limit;
 mod log;
 mod ls;
 mod rows;
@@ -56,6 +57,7 @@ async fn dispatch(Cli { server, json, command, .. }: Cli) -> Result<u8, Failure>
         Command::Show(lock) => show::show(&server, &lock.key, json).await,
         Command::Watch(watch) => watch::watch(&server, &watch, json).await,
         Command::Force(force) => force::force(&server, &force, json).await,
+        Command::Limit(limit) => limit::limit(&server, &limit, json).await,
         Command::Doctor(doctor) => doctor::doctor(&server, &doctor, json).await,
         Command::Serve(serve) => serve::serve(&server, &serve).await,
         Command::Completions { shell } => generate::completions(shell),

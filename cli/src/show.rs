@@ -37,6 +37,18 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
     };
     let kind = lock.kind.map_or_else(String::new, |known| format!("{}, ", kind(Some(known))));
     writeln!(out, "{}: {kind}{state}, {} waiting", plain(&lock.name), lock.waiting)?;
+    if let Some(set) = &lock.limit {
+        let why = set.why.as_deref().map_or_else(String::new, |why| format!(": {}", plain(why)));
+        let what =
+            if set.limit == 0 { "closed".to_owned() } else { format!("limit {}", set.limit) };
+        let at = humantime::format_rfc3339_seconds(set.at);
+        writeln!(
+            out,
+            "  {what}, set for {} by {} at {at}{why}",
+            plain(&set.of.to_string()),
+            plain(&set.by)
+        )?;
+    }
     if is_foreign {
         let key = key_of(lock, prefix, "lock");
         writeln!(

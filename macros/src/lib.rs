@@ -248,7 +248,8 @@ mod values;
 /// With `if_held = "skip"` it returns `()`, `Option<_>`, `Result<(), E>` or
 /// `Result<Option<_>, E>`. If others hold the lock, the function quietly returns `()`,
 /// `None`, `Ok(())` or `Ok(None)`. Any other failure is returned as the error. If the type
-/// has no room for an error, the failure is only logged. Prefer `Result<(), E>`.
+/// has no room for an error, the failure is only logged. Prefer `Result<(), E>`. A call that an
+/// operator has closed is skipped, too.
 ///
 /// A job that every process starts, and that succeeds once a day:
 ///
@@ -392,6 +393,7 @@ mod values;
 ///   for the whole `wait`. The caller itself may be the holder.
 /// - `LockError::Busy` in the same case, with a `wait` of zero.
 /// - `LockError::Done` if the work has succeeded before (`once`, `once_per`).
+/// - `LockError::Closed` if an operator's limit leaves no room for it, such as 0.
 /// - `LockError::Store` if the store failed for the whole `wait`, and for at least a
 ///   second; at once if it refuses the client.
 /// - `LockError::Quorum` on a quorum, if too few servers agreed because too many of them

@@ -28,4 +28,5 @@ mod diagnose;
 #[cfg(feature = "faults")]
 pub(crate) mod faults;
 mod inspect;
+pub(crate) mod limits;
 pub(crate) mod list;

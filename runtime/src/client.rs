@@ -1,6 +1,7 @@
 //! A client of a store. Its acquisitions and its leases reach the store through it.
 
 pub(crate) mod in_flight;
+pub(crate) mod limits;
 pub(crate) mod not_granted;
 pub(crate) mod pending;
 mod subscription;
@@ -9,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use self::limits::OperatorLimits;
 use crate::core::error::{LockError, Step};
 use crate::core::key::LockKey;
 use crate::hints::HintRouter;
@@ -24,6 +26,7 @@ pub(crate) struct Client {
     pub(crate) keeper: Keeper,
     pub(crate) leases: Arc<LeaseContext>,
     pub(crate) hints: Arc<HintRouter>,
+    pub(crate) limits: Arc<OperatorLimits>,
     pub(crate) id: ClientId,
     requests: AtomicU64,
 }
@@ -35,7 +38,10 @@ impl Client {
         store.listen(id, listener);
         let shutdown = keeper.shutdown.clone();
         let leases = Arc::new(LeaseContext { store: store.clone(), shutdown });
-        Self { store, keeper, leases, hints, id, requests: AtomicU64::new(0) }
+        let limits = OperatorLimits::new(store.clone(), keeper.clone(), hints.clone());
+        let listener: Weak<OperatorLimits> = Arc::downgrade(&limits);
+        hints.set_limit_listener(listener);
+        Self { store, keeper, leases, hints, limits, id, requests: AtomicU64::new(0) }
     }
 
     /// Fails in a process that was forked off: the keeper's thread is not in it. Every

@@ -4,6 +4,7 @@
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod key;
+pub(crate) mod limit_override;
 pub(crate) mod lock_key;
 pub(crate) mod log_rate;
 #[cfg_attr(

@@ -7,6 +7,8 @@
 //! If a blocked runtime leaves an offer unread, a *sweeper* asks the store, once, to keep it. A
 //! client has one sweeper, and only while there are offers that it has not asked for.
 
+mod limits;
+mod missed;
 mod recall;
 
 use std::collections::HashMap;
@@ -16,6 +18,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+pub(crate) use self::limits::LimitListener;
+use self::limits::LimitReader;
 use self::recall::IdleLeases;
 pub(crate) use self::recall::RecallListener;
 use crate::core::sync::lock;
@@ -33,6 +37,7 @@ pub(crate) struct HintRouter {
     keeper: Keeper,
     routes: Mutex<Routes>,
     idle: IdleLeases,
+    limits: LimitReader,
 }
 
 #[derive(Debug, Default)]
@@ -86,12 +91,18 @@ impl HintRouter {
             keeper,
             routes: Mutex::default(),
             idle: IdleLeases::default(),
+            limits: LimitReader::default(),
         })
     }
 
     /// Names who keeps idle leases. There is one for each client.
     pub(crate) fn set_recall_listener(&self, listener: Weak<dyn RecallListener>) {
         self.idle.set(listener);
+    }
+
+    /// Names who reads the limits of operators. There is one for each client.
+    pub(crate) fn set_limit_listener(&self, listener: Weak<dyn LimitListener>) {
+        self.limits.set(listener);
     }
 
     /// Opens a route for a request. It lasts until it is dropped.
@@ -192,13 +203,10 @@ impl Listener for HintRouter {
             Hint::Recalled { key } => self.idle.tell(|idle| idle.recalled(&key)),
             Hint::Missed => {
                 self.idle.tell(RecallListener::missed);
-                // A woken task may drop its route at once, and that locks the routes.
-                let mailboxes: Vec<_> = self.routes().mailboxes.values().cloned().collect();
-                for mailbox in mailboxes {
-                    mailbox.unread().has_missed = true;
-                    mailbox.arrived.notify_one();
-                }
+                self.limits.tell();
+                self.miss(|_| true);
             }
+            Hint::LimitsChanged => self.limits.tell(),
         }
     }
 }

@@ -109,6 +109,7 @@
 //! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`], [`ServerAnswer`] |
 //! | what a release or a shutdown did | [`Released`], [`ShutdownReport`] |
 //! | an operator's view | [`LockList`], [`LockInfo`], [`LockKind`], [`Holder`], [`Waiter`], [`ClientInfo`], [`ClientId`], [`LastSuccess`], [`Forced`], [`Diagnosis`](struct.Diagnosis.html), [`Finding`](struct.Finding.html), [`Severity`](enum.Severity.html), [`Fact`](struct.Fact.html) |
+//! | limits that an operator sets | [`Limits`], [`LimitHandle`], [`LimitOverride`], [`LimitOf`] |
 //! | faults for tests | [`Faults`](struct.Faults.html), [`Fault`](enum.Fault.html) |
 //!
 //! # Features
@@ -181,6 +182,7 @@ pub use crate::api::builder::LocksBuilder;
 pub use crate::api::election::{Election, ElectionHandle, ElectionState};
 #[cfg(feature = "faults")]
 pub use crate::api::faults::Faults;
+pub use crate::api::limits::{LimitHandle, Limits};
 pub use crate::api::list::LockList;
 pub use crate::api::lock_client::{LockClient, SemaphoreClient};
 pub use crate::api::locks::Locks;
@@ -194,6 +196,7 @@ pub use crate::api::semaphore::Semaphore;
 pub use crate::core::error::{LockError, LossReason, Outcome, Step};
 pub use crate::core::fence::Fence;
 pub use crate::core::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
+pub use crate::core::limit_override::{LimitOf, LimitOverride};
 pub use crate::core::no_majority::{NoMajority, ServerAnswer};
 pub use crate::core::options::Wait;
 pub use crate::engine::lease::{Lease, LeaseHandle, LeaseState, Released, Tick};

@@ -15,6 +15,7 @@ mod diagnosis;
 #[cfg(any(feature = "faults", test))]
 pub mod fault_injection;
 mod inspection;
+mod limit_override;
 mod listing;
 pub mod memory;
 mod note;
@@ -47,6 +48,7 @@ pub use self::diagnosis::{Diagnosis, Fact, Finding, Severity};
 #[cfg(feature = "redis")]
 pub(crate) use self::diagnosis::{NO_LOCKS, UNREACHABLE, short};
 pub use self::inspection::{ClientInfo, Forced, Holder, LastSuccess, LockInfo, LockKind, Waiter};
+pub use self::limit_override::{LimitCommand, LimitOf, LimitOverride, MOST_LIMITS};
 pub use self::listing::{ListCursor, ListPage};
 pub use self::note::Note;
 pub use self::once::{Once, Success, TickTimes};

@@ -46,6 +46,7 @@ async fn durations_are_seconds_and_tokens_are_numbers() {
             }],
             "held": 1,
             "kept_seconds": null,
+            "limit": null,
             "waiters": [{
                 "owner": "worker-7",
                 "note": null,

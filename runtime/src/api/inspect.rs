@@ -1,9 +1,12 @@
 //! An operator's view: look at a lock, or take it from its holders.
 
+use tokio::sync::OnceCell;
+
 use super::locks::Locks;
 use crate::core::error::{LockError, Step};
 use crate::core::key::{IntoLockKey, LockKey};
-use crate::store::{Ask, Forced, LockInfo, Owner};
+use crate::core::limit_override::LimitOverride;
+use crate::store::{Ask, Forced, LimitCommand, LockInfo, LockKind, Owner};
 
 impl Locks {
     /// Looks at a lock of any kind: its holders and its waiters.
@@ -32,10 +35,25 @@ impl Locks {
     /// # }
     /// ```
     pub async fn inspect(&self, key: impl IntoLockKey) -> Result<LockInfo, LockError> {
-        let key = key.into_lock_key()?;
+        self.look_at(key.into_lock_key()?, &OnceCell::new()).await
+    }
+
+    /// Looks at a lock. The limits are read for the first semaphore.
+    pub(super) async fn look_at(
+        &self,
+        key: LockKey,
+        limits: &OnceCell<Vec<LimitOverride>>,
+    ) -> Result<LockInfo, LockError> {
         self.check(Step::Inspect, &key)?;
-        let info = self.client().store.inspect(&key).await;
-        let info = info.map_err(|error| LockError::store(Step::Inspect, &key, error))?;
+        let store = &self.client().store;
+        let info = store.inspect(&key).await;
+        let mut info = info.map_err(|error| LockError::store(Step::Inspect, &key, error))?;
+        if info.kind == Some(LockKind::Semaphore) {
+            // A user without that right sees the rest.
+            let read = async { store.limits(LimitCommand::Read).await.unwrap_or_default() };
+            let set = limits.get_or_init(|| read).await;
+            info.limit = LimitOverride::that_may_hold(set, &key).map(Box::new);
+        }
         Ok(LockInfo { name: key.name().to_owned(), ..info })
     }
 

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
+use tokio::sync::OnceCell;
 
 use super::locks::Locks;
 use crate::core::error::{LockError, Step};
@@ -63,10 +65,10 @@ impl Locks {
             }
         });
         let keys = pages.map_ok(|keys| stream::iter(keys).map(Ok)).try_flatten();
-        let locks = self.clone();
+        let (locks, limits) = (self.clone(), Arc::new(OnceCell::new()));
         let shown = keys.map_ok(move |key| {
-            let locks = locks.clone();
-            async move { locks.inspect(key).await }
+            let (locks, limits) = (locks.clone(), limits.clone());
+            async move { locks.look_at(key, &limits).await }
         });
         let busy = shown.try_buffered(LOOKS).try_filter(|info| {
             future::ready(info.held > 0 || info.waiting > 0 || info.kept.is_some())

@@ -258,6 +258,8 @@ impl MultiLock {
     /// - [`LockError::InvalidOption`] if no name is given, or more than 64; if a name is given
     ///   to two locks that are not both mutexes; if a limit is 0, or a weight is 0 or above its
     ///   limit; or if an option is out of its range. No command is sent.
+    /// - [`LockError::Closed`] if an operator has set a [limit](crate::Locks::limits) of one of the
+    ///   semaphores that leaves no room for the request, such as 0.
     #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Cancel safety
@@ -298,6 +300,8 @@ impl MultiLock {
     /// - [`LockError::InvalidOption`] if no name is given, or more than 64; if a name is given
     ///   to two locks that are not both mutexes; if a limit is 0, or a weight is 0 or above its
     ///   limit; or if an option is out of its range. No command is sent.
+    /// - [`LockError::Closed`] if an operator has set a [limit](crate::Locks::limits) of one of the
+    ///   semaphores that leaves no room for the request, such as 0.
     #[doc = include_str!("errors/trying.md")]
     ///
     /// # Cancel safety

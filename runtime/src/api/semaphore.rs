@@ -105,6 +105,8 @@ impl Semaphore {
     /// - [`LockError::Busy`] in the same case, with a wait of zero.
     /// - [`LockError::InvalidOption`] if the limit is 0, or an option is out of its range.
     ///   No command is sent.
+    /// - [`LockError::Closed`] if an operator has set a [limit](crate::Locks::limits) that leaves no
+    ///   room for the request, such as 0.
     #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Cancel safety
@@ -144,6 +146,8 @@ impl Semaphore {
     /// - [`LockError::Busy`] in the same case, with a wait of zero.
     /// - [`LockError::InvalidOption`] if `weight` is 0 or above the limit, the limit is 0,
     ///   or an option is out of its range. No command is sent.
+    /// - [`LockError::Closed`] if an operator has set a [limit](crate::Locks::limits) that leaves no
+    ///   room for the request, such as 0.
     #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Cancel safety
@@ -175,6 +179,8 @@ impl Semaphore {
     /// - [`LockError::Busy`] if no permit is free, or another request waits.
     /// - [`LockError::InvalidOption`] if the limit is 0, or an option is out of its range.
     ///   No command is sent.
+    /// - [`LockError::Closed`] if an operator has set a [limit](crate::Locks::limits) that leaves no
+    ///   room for the request, such as 0.
     #[doc = include_str!("errors/trying.md")]
     ///
     /// # Cancel safety
@@ -206,6 +212,8 @@ impl Semaphore {
     /// - [`LockError::Busy`] if too little is free, or another request waits.
     /// - [`LockError::InvalidOption`] if `weight` is 0 or above the limit, the limit is 0,
     ///   or an option is out of its range. No command is sent.
+    /// - [`LockError::Closed`] if an operator has set a [limit](crate::Locks::limits) that leaves no
+    ///   room for the request, such as 0.
     #[doc = include_str!("errors/trying.md")]
     ///
     /// # Cancel safety

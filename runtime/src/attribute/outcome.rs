@@ -115,8 +115,8 @@ impl<T, E: FromLockError> Skippable for Result<Option<T>, E> {
 
 /// The result of a job whose lock was not acquired.
 pub(super) fn not_acquired<R: Skippable>(error: LockError, lock: &'static str) -> R {
-    if error.is_held_by_another() || error.is_done() {
-        tracing::debug!(lock, %error, "a run is skipped: another holder has the lock, or has done it");
+    if error.is_held_by_another() || error.is_done() || error.is_closed() {
+        tracing::debug!(lock, %error, "a run is skipped: another holder has the lock, or has done it; or an operator has closed it");
         return R::skipped();
     }
     R::failed(error, lock)

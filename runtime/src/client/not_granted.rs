@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::store::StoreError;
 
@@ -21,6 +22,8 @@ pub(crate) enum NotGranted {
     HeldByOwner,
     /// The name is in use by another kind of lock, or by no lock at all.
     WrongKind,
+    /// Nobody gets it while an operator's limit is set.
+    Closed(Box<LockError>),
     /// The lease had ended when its grant arrived. The request asks again.
     TooLate,
     /// The store failed.

@@ -1,6 +1,8 @@
 //! A request until it is granted. If its caller is dropped, the keeper cancels the request, so
 //! the lock does not stay held without a holder.
 
+mod about;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,13 +13,12 @@ use super::Client;
 use super::in_flight::InFlight;
 use super::not_granted::{NotGranted, warn_of_missing_expiry};
 use super::subscription::SubscriptionState;
-use crate::core::error::Outcome;
-use crate::core::key::LockKey;
+use crate::core::error::{LockError, Outcome};
 use crate::hints::{Message, Offer, Route};
 use crate::state::lease::{Grant, GrantTimes};
 use crate::store::{
     Ask, Attempt, Kind, LIVE, OFFER, QueuePosition, Request, RequestSpec, SUBSCRIBING, Stamp,
-    StoreError, Waiting, validity,
+    Waiting, validity,
 };
 use crate::system;
 
@@ -90,47 +91,14 @@ impl PendingRequest {
         pending
     }
 
-    /// Returns true if it may ask again with this TTL. An unanswered ask could still set its own
-    /// TTL at any time.
-    pub(crate) fn can_use_ttl(&self, ttl: Duration) -> bool {
-        ttl == self.request.ttl || self.in_flight.unanswered_since().is_none()
-    }
-
-    /// The same request for another acquisition, with its TTL.
-    pub(crate) fn with_ttl(mut self, ttl: Duration) -> Self {
-        self.request.ttl = ttl;
-        self
-    }
-
-    pub(crate) fn key(&self) -> &LockKey {
-        &self.request.key
-    }
-
-    pub(crate) fn now(&self) -> Instant {
-        self.client().store.now()
-    }
-
-    pub(crate) fn is_shut_down(&self) -> bool {
-        self.client().keeper.shutdown.has_begun()
-    }
-
-    fn client(&self) -> &Arc<Client> {
-        &self.in_flight.client
-    }
-
-    /// Returns true if hints can arrive.
-    pub(crate) fn hears_hints(&self) -> bool {
-        self.in_flight.client.store.gives_hints() && self.subscription.is_done()
-    }
-
-    /// Returns true if the request must be cancelled, or left to another acquisition.
-    pub(crate) fn is_begun(&self) -> bool {
-        self.in_flight.is_begun()
-    }
-
     /// Asks once. If there is time left to wait, the request joins the store's queue. The caller
     /// makes a lease of a grant, or cancels it.
     pub(crate) async fn ask(&mut self, left: Duration) -> Result<Grant, NotGranted> {
+        let limits = &self.in_flight.client.limits;
+        if matches!(self.request.kind, Kind::Semaphore { .. }) && !limits.are_known() {
+            // Boxed: once for each client.
+            Box::pin(limits.know()).await.map_err(NotGranted::Fault)?;
+        }
         // An owner that reads may try to write, but may not wait for that. So a request that waits
         // always says so, or it could be granted as a try.
         let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
@@ -152,7 +120,7 @@ impl PendingRequest {
     }
 
     async fn ask_once(&mut self, live: Option<Duration>) -> Result<Grant, NotGranted> {
-        let answer = self.attempt(live).await.map_err(NotGranted::Fault)?;
+        let answer = self.attempt(live).await?;
         Err(match answer {
             Attempt::Granted { token } => return Ok(self.take_grant(token)),
             Attempt::GrantedTick { token, tick } => {
@@ -182,11 +150,11 @@ impl PendingRequest {
         })
     }
 
-    async fn attempt(&mut self, live: Option<Duration>) -> Result<Attempt, StoreError> {
+    async fn attempt(&mut self, live: Option<Duration>) -> Result<Attempt, NotGranted> {
         loop {
             // An inherited command is answered first.
             if !self.in_flight.is_under_way() {
-                self.send(live);
+                self.send(live).map_err(NotGranted::Closed)?;
             }
             let answer = self.in_flight.answer().await;
             let (sent, is_own) = (self.in_flight.sent, self.ttl == self.request.ttl);
@@ -217,7 +185,7 @@ impl PendingRequest {
                 // It is not in the queue. An earlier copy of the ask may still arrive.
                 _ => {}
             }
-            return answer;
+            return answer.map_err(NotGranted::Fault);
         }
     }
 
@@ -227,13 +195,17 @@ impl PendingRequest {
         self.confirmed_until = Some(self.confirmed_until.map_or(until, |it| it.min(until)));
     }
 
-    fn send(&mut self, live: Option<Duration>) {
+    /// Asks with the limit that holds now: an operator may have changed it since the last ask.
+    fn send(&mut self, live: Option<Duration>) -> Result<(), Box<LockError>> {
+        let asked = self.client().limits.asked(&self.request)?;
         let waiting = live.map(|live| Waiting { live, position: self.position() });
         let is_routed = self.route.is_some() || !self.client().store.has_queue();
         debug_assert!(waiting.is_none() || is_routed, "an offer could be missed");
         (self.live, self.ttl) = (live.unwrap_or_default(), self.request.ttl);
-        self.in_flight.send(|store| Some(store.acquire(&self.request, waiting)));
+        let asked = asked.as_ref().unwrap_or(&self.request);
+        self.in_flight.send(|store| Some(store.acquire(asked, waiting)));
         self.first_asked.get_or_insert(self.in_flight.sent);
+        Ok(())
     }
 
     fn position(&self) -> QueuePosition {

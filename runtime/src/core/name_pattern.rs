@@ -14,6 +14,18 @@ impl NamePattern {
         Self { text: text.to_owned() }
     }
 
+    /// The pattern of the names that a template makes: any text is in the place of a placeholder.
+    pub(crate) fn of_template(template: &str) -> Self {
+        let (mut text, mut rest) = (String::new(), template);
+        while let Some((before, placeholder)) = rest.split_once('{')
+            && let Some((_, after)) = placeholder.split_once('}')
+        {
+            text = text + before + "*";
+            rest = after;
+        }
+        Self { text: text + rest }
+    }
+
     pub(crate) fn matches(&self, name: &str) -> bool {
         let (mut pattern, mut rest) = (self.text.chars(), name.chars());
         // Behind the last `*`, and what of the name comes after the text that it stands for.

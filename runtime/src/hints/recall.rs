@@ -14,6 +14,9 @@ pub(crate) trait RecallListener: Send + Sync {
     /// The store may have forgotten leases, or messages were lost.
     fn missed(self: Arc<Self>);
 
+    /// Operators have changed limits: no permit stays idle.
+    fn limits_changed(self: Arc<Self>);
+
     /// The lease of this request may have been taken by force.
     fn forced(self: Arc<Self>, id: RequestId);
 }

@@ -96,7 +96,7 @@ impl LocalQueues {
                 debug_assert!(running.has_its_tokens(), "a token that the store may give again");
                 queue.last_activity = now;
                 (Some(waiter), running.is_short(now), true)
-            } else if !lingers.is_zero() && self.may_linger() {
+            } else if !lingers.is_zero() && self.may_linger(request) {
                 let is_short = queue.let_linger(turn, lingers, handoff, now)?;
                 (None, is_short, queue.is_checked_in_time(turn, now))
             } else {

@@ -42,7 +42,7 @@ impl LocalQueues {
         turn: Option<TurnId>,
         lasts: Duration,
     ) -> Option<Asking> {
-        if !self.may_linger() {
+        if !self.may_linger(&local.request) {
             return None;
         }
         let request = local.request.clone();
@@ -107,7 +107,7 @@ impl LocalQueues {
         // What is left of these is dropped once the queue is unlocked.
         let mut subscription = subscription;
         let waiter = self.change(name, None, |queue| {
-            let may_linger = self.may_linger();
+            let may_linger = self.may_linger(request);
             let has_waiters = !queue.waiting.is_empty();
             let spec = (request.kind, request.owner.clone());
             // The answer may have been there for long: nobody polled the release.
@@ -220,9 +220,11 @@ impl LocalQueues {
         others_linger
     }
 
-    /// Returns true if any lease may linger here.
-    pub(super) fn may_linger(&self) -> bool {
-        self.hands_over && !self.has_stopped.load(Ordering::SeqCst)
+    /// Returns true if leases of such a request may linger here. Where an operator has set a limit, each
+    /// permit is asked for.
+    pub(super) fn may_linger(&self, request: &Request) -> bool {
+        let may = self.hands_over && !self.has_stopped.load(Ordering::SeqCst);
+        may && matches!(self.client.limits.in_force(&request.key, request.kind), Ok(None))
     }
 
     /// Ends the lingering of a turn as a recall does: within the time of a turn.
@@ -244,14 +246,14 @@ impl LocalQueues {
         self.has_stopped.store(true, Ordering::SeqCst);
         // Another thread may have held the lock at the moment of the fork.
         if !self.is_forked() {
-            self.end_lingering();
+            self.end_lingering(|_| true);
         }
     }
 
-    /// Ends all idle leases, and lets those in use be handed on for one more turn.
-    pub(super) fn end_lingering(self: &Arc<Self>) {
+    /// Ends the idle leases of these queues, and lets those in use be handed on for one more turn.
+    pub(super) fn end_lingering(self: &Arc<Self>, is_meant: impl Fn(&QueueName) -> bool) {
         let names: Vec<QueueName> = self.lock().by_name.keys().cloned().collect();
-        for name in names {
+        for name in names.into_iter().filter(is_meant) {
             self.recall(&name, false);
         }
     }

@@ -31,6 +31,11 @@ pub(super) fn name(key: &LockKey, kind: Kind, owner: Option<&Owner>) -> QueueNam
     RequestName(key, kind, owner).owned()
 }
 
+/// Returns true if it is the queue of a semaphore.
+pub(super) fn is_of_permits(name: &QueueName) -> bool {
+    name.1 == discriminant(&Kind::Semaphore { limit: 1, weight: 1 })
+}
+
 /// What a queue can be looked up by: its name, or borrowed parts of it. A lookup by parts counts
 /// no references, which all threads of the process would count.
 pub(super) trait NameParts {

@@ -34,7 +34,21 @@ pub(crate) fn describe() {
 /// Counts a lease that begins.
 pub(crate) fn began(request: &Request) {
     #[cfg(feature = "metrics")]
-    of_lock!(gauge, "leasehold_held", request.kind, request.key.label()).increment(1);
+    {
+        of_lock!(gauge, "leasehold_held", request.kind, request.key.label()).increment(1);
+        if let Kind::Semaphore { weight, .. } = request.kind {
+            of_lock!(gauge, "leasehold_permits_held", request.kind, request.key.label())
+                .increment(weight);
+        }
+    }
+}
+
+/// Notes the limit of a semaphore that holds now.
+pub(crate) fn limit(kind: Kind, label: Option<&'static str>) {
+    #[cfg(feature = "metrics")]
+    if let Kind::Semaphore { limit, .. } = kind {
+        of_lock!(gauge, "leasehold_limit", kind, label).set(limit);
+    }
 }
 
 /// Counts a lease that was released or lost.
@@ -43,6 +57,9 @@ pub(crate) fn ended(request: &Request, held: Duration, loss: Option<LossReason>)
     {
         let (kind, lock) = (request.kind, request.key.label());
         of_lock!(gauge, "leasehold_held", kind, lock).decrement(1);
+        if let Kind::Semaphore { weight, .. } = kind {
+            of_lock!(gauge, "leasehold_permits_held", kind, lock).decrement(weight);
+        }
         of_lock!(histogram, "leasehold_hold_seconds", kind, lock).record(held);
         if let Some(reason) = loss {
             of_lock!(counter, "leasehold_lost_total", kind, lock, "reason" => reason.name())

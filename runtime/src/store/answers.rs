@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::diagnosis::Diagnosis;
 use super::inspection::{Forced, LockInfo};
+use super::limit_override::LimitOverride;
 use super::listing::ListPage;
 use super::once::TickTimes;
 use super::request::{RequestId, Stamp};
@@ -40,6 +41,8 @@ pub enum Answer {
     Forced(Forced),
     /// Names of locks.
     Page(ListPage),
+    /// The limits that operators have set.
+    Limits(Vec<LimitOverride>),
     /// What is wrong.
     Diagnosis(Diagnosis),
 }
@@ -87,6 +90,7 @@ answers! {
     Info: LockInfo,
     Forced: Forced,
     Page: ListPage,
+    Limits: Vec<LimitOverride>,
     Diagnosis: Diagnosis,
 }
 
@@ -258,6 +262,8 @@ pub enum Hint {
         /// The lock.
         key: LockKey,
     },
+    /// An operator has changed a limit: the client should read them.
+    LimitsChanged,
     /// Hints may have been lost: every waiter should ask again.
     Missed,
 }

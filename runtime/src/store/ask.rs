@@ -17,6 +17,7 @@ use super::contract::{Renewals, Store, StoreFuture};
 use super::detached::Detached;
 use super::diagnosis::Diagnosis;
 use super::inspection::{ClientInfo, Forced, LockInfo};
+use super::limit_override::{LimitCommand, LimitOverride};
 use super::listing::{ListCursor, ListPage};
 use super::once::Success;
 use super::request::{Owner, Request, Stamp, Waiting};
@@ -161,6 +162,11 @@ pub trait Ask: Store {
     /// See [`Command::List`]. `None` if the store can't list its locks.
     fn list(&self, names: &NamePattern, from: ListCursor) -> Option<Reply<ListPage>> {
         if_possible(self, Command::List(Cow::Borrowed(names), from))
+    }
+
+    /// See [`LimitCommand`].
+    fn limits(&self, command: LimitCommand) -> Reply<Vec<LimitOverride>> {
+        ask(self, Command::Limits(command))
     }
 
     /// See [`Command::Diagnose`].

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::detached::Detached;
 use super::inspection::ClientInfo;
+use super::limit_override::LimitCommand;
 use super::listing::ListCursor;
 use super::once::Success;
 use super::request::{Kind, Owner, Request, Stamp, Waiting};
@@ -30,6 +31,8 @@ pub enum Command<'a> {
     /// that is one of these from the first page to the last is named at least once, if the same
     /// servers keep their locks all the time.
     List(Cow<'a, NamePattern>, ListCursor),
+    /// One about the limits that operators set.
+    Limits(LimitCommand),
     /// Looks for what puts the locks at risk, or slows them down.
     Diagnose,
     /// Records which process a client is, for this long.
@@ -112,6 +115,7 @@ impl Command<'_> {
             Self::RenewAll(requests) => Command::RenewAll(Cow::Owned(requests.into_owned())),
             Self::Lock(key, command) => Command::Lock(Cow::Owned(key.into_owned()), command),
             Self::List(names, from) => Command::List(Cow::Owned(names.into_owned()), from),
+            Self::Limits(command) => Command::Limits(command),
             Self::Diagnose => Command::Diagnose,
             Self::Introduce(client, lasts) => {
                 Command::Introduce(Cow::Owned(client.into_owned()), lasts)
@@ -149,7 +153,10 @@ impl Command<'_> {
             Self::Request(_, RequestCommand::Adopt(_)) => Step::Adopt,
             Self::Request(_, RequestCommand::Complete(_)) => Step::Complete,
             Self::Lock(_, LockCommand::ForceRelease) => Step::ForceRelease,
-            Self::Lock(..) | Self::List(..) | Self::Diagnose => Step::Inspect,
+            Self::Limits(LimitCommand::Set { .. } | LimitCommand::Unset(_)) => Step::ChangeLimit,
+            Self::Lock(..) | Self::List(..) | Self::Limits(LimitCommand::Read) | Self::Diagnose => {
+                Step::Inspect
+            }
             Self::Request(..) | Self::Introduce(..) => return None,
         })
     }
@@ -165,6 +172,9 @@ impl Command<'_> {
             Self::Lock(_, LockCommand::IsHeldBy(_)) => "is_held_by",
             Self::Lock(_, LockCommand::ForceRelease) => "force_release",
             Self::List(..) => "list",
+            Self::Limits(LimitCommand::Read) => "read_limits",
+            Self::Limits(LimitCommand::Set { .. }) => "set_limit",
+            Self::Limits(LimitCommand::Unset(_)) => "unset_limit",
             Self::Diagnose => "diagnose",
             Self::Introduce(..) => "introduce",
         }

@@ -6,6 +6,7 @@ use super::ClientId;
 #[cfg(feature = "serde")]
 use super::serialize::{rfc3339, seconds, some_rfc3339, some_seconds};
 use crate::core::fence::Fence;
+use crate::core::limit_override::LimitOverride;
 use crate::core::system_time::system_time;
 use crate::system;
 
@@ -51,6 +52,9 @@ pub struct LockInfo {
     pub waiters: Vec<Waiter>,
     /// The number of all waiters in the store.
     pub waiting: u64,
+    /// The limit that an operator has set for this semaphore, by its name, or by a label that may be
+    /// its own: a template that the name fits. The store does not know the label of a name.
+    pub limit: Option<Box<LimitOverride>>,
     /// The last success of work under [`once`](crate::Mutex::once) or
     /// [`once_per`](crate::Mutex::once_per). `None` if the store knows of none, or no longer:
     /// it remembers a success for as long as it counts; with `once_per` for 32 periods, and at

@@ -147,7 +147,7 @@ impl Store for Quorum {
             Command::AcquireAll(_) => at_once(Ok(Answer::All(Err(None)))),
             Command::Lock(_, LockCommand::ForceRelease) => refuse("taking a lock by force"),
             Command::Lock(..) => refuse("looking at a lock"),
-            Command::List(..) => refuse("this command"),
+            Command::List(..) | Command::Limits(_) => refuse("this command"),
         }
     }
 

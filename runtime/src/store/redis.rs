@@ -34,6 +34,7 @@ mod holder;
 mod hostile;
 mod inspect;
 mod lazy;
+mod limit_overrides;
 mod limits;
 mod link;
 mod link_state;

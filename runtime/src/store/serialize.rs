@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::ClientId;
 use crate::core::fence::Fence;
+use crate::core::limit_override::{LimitOf, LimitOverride};
 
 impl Serialize for ClientId {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -18,6 +19,28 @@ impl Serialize for ClientId {
 impl Serialize for Fence {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_u64(self.get())
+    }
+}
+
+/// With `label` or `name`, for what it is.
+impl Serialize for LimitOverride {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Fields<'a> {
+            label: Option<&'a str>,
+            name: Option<&'a str>,
+            limit: u32,
+            by: &'a str,
+            why: Option<&'a str>,
+            #[serde(serialize_with = "rfc3339")]
+            at: SystemTime,
+        }
+        let (label, name) = match &self.of {
+            LimitOf::Label(label) => (Some(&**label), None),
+            LimitOf::Name(name) => (None, Some(&**name)),
+        };
+        let (limit, by, why) = (self.limit, &*self.by, self.why.as_deref());
+        Fields { label, name, limit, by, why, at: self.at }.serialize(to)
     }
 }
 

@@ -47,7 +47,7 @@ fn code(refusal: &Refusal) -> u16 {
         Refusal::Full(_) | Refusal::Crowded { status: StatusCode::TOO_MANY_REQUESTS, .. } => {
             RESOURCE_EXHAUSTED
         }
-        Refusal::Crowded { .. } | Refusal::Unavailable(_) => UNAVAILABLE,
+        Refusal::Crowded { .. } | Refusal::Unavailable(_) | Refusal::Closed(_) => UNAVAILABLE,
         // Clients may send an `UNAVAILABLE` call again by themselves.
         Refusal::Lost(_) => UNKNOWN,
         Refusal::HeldByItself(_) | Refusal::Misconfigured(_) => INTERNAL,

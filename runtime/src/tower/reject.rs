@@ -52,6 +52,8 @@ pub enum Refusal {
     Done(LockError),
     /// The semaphore has too few free permits.
     Full(LockError),
+    /// An operator has set a limit of the semaphore that leaves no room for the request, such as 0.
+    Closed(LockError),
     /// As many requests wait for this lock as [`max_waiters`] allows.
     ///
     /// [`max_waiters`]: super::LockLayer::max_waiters
@@ -80,6 +82,7 @@ impl Refusal {
             }
             LockError::Busy { .. } | LockError::TimedOut { .. } => Self::Held(error),
             LockError::Done { .. } => Self::Done(error),
+            LockError::Closed { .. } => Self::Closed(error),
             LockError::Lost { reason, .. } => Self::Lost(reason),
             LockError::ShutDown => Self::Unavailable(error),
             error if error.is_store_failure() => Self::Unavailable(error),
@@ -108,7 +111,9 @@ impl Refusal {
             Self::Held(_) | Self::Done(_) => StatusCode::CONFLICT,
             Self::Full(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Crowded { status, .. } => *status,
-            Self::Unavailable(_) | Self::Lost(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable(_) | Self::Lost(_) | Self::Closed(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::HeldByItself(_) | Self::Misconfigured(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -120,7 +125,7 @@ impl Refusal {
     /// rest of that time, rounded up. It does not say when a lease ends, because the holder renews it,
     /// or releases it long before.
     ///
-    /// `None` if the same request would fail again, and after a lock was lost, because part
+    /// `None` if the same request would fail again, while an operator has closed the semaphore, and after a lock was lost, because part
     /// of the work may be done.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
@@ -136,6 +141,7 @@ impl Refusal {
             | Self::NoLimit(_)
             | Self::NoOwner(_)
             | Self::Done(_)
+            | Self::Closed(_)
             | Self::Lost(_)
             | Self::HeldByItself(_)
             | Self::Misconfigured(_) => None,
@@ -167,6 +173,7 @@ impl Refusal {
             Self::HeldByItself(_) => ("held-by-itself", "Lock held by the request itself"),
             Self::Done(_) => ("done", "Done before"),
             Self::Full(_) => ("full", "Too many requests at a time"),
+            Self::Closed(_) => ("closed", "Closed by an operator"),
             Self::Crowded { .. } => ("crowded", "Too many requests wait"),
             Self::Unavailable(_) => ("unavailable", "Lock store not available"),
             Self::Lost(_) => ("lost", "Lock lost"),
@@ -193,6 +200,10 @@ impl Refusal {
             Self::HeldByItself(_) => "The request holds the lock already that it asks for again.",
             Self::Held(_) => "Another request holds the lock that this one needs.",
             Self::Full(_) => "As many requests as are allowed at a time are running.",
+            Self::Closed(LockError::Closed { set, .. }) if set.limit > 0 => {
+                "An operator has lowered the limit for such requests, and this one takes more."
+            }
+            Self::Closed(_) => "An operator has closed this to all requests for now.",
             Self::Crowded { .. } => "Too many requests wait for the lock that this one needs.",
             Self::Unavailable(_) => {
                 "The lock that the request needs could not be acquired: the lock store failed."
@@ -231,6 +242,7 @@ impl Refusal {
             | Self::HeldByItself(error)
             | Self::Done(error)
             | Self::Full(error)
+            | Self::Closed(error)
             | Self::Unavailable(error)
             | Self::Misconfigured(error) => Some(error),
             Self::Crowded { .. }
@@ -288,6 +300,7 @@ mod tests {
             Refusal::HeldByItself(error()),
             Refusal::Done(error()),
             Refusal::Full(error()),
+            Refusal::Closed(error()),
             Refusal::crowded(key, true),
             Refusal::Unavailable(error()),
             Refusal::Lost(LossReason::Expired),

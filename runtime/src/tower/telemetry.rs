@@ -29,7 +29,10 @@ pub(super) fn refused(refusal: &Refusal, lock: &'static str) {
         Refusal::NoOwner(error) => {
             tracing::debug!(lock, %error, "a request gives no name that can own a lock");
         }
-        Refusal::Held(error) | Refusal::Done(error) | Refusal::Full(error) => {
+        Refusal::Held(error)
+        | Refusal::Done(error)
+        | Refusal::Full(error)
+        | Refusal::Closed(error) => {
             tracing::debug!(lock, %error, "a request is refused");
         }
         Refusal::Crowded { key, .. } => {

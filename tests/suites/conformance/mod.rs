@@ -9,6 +9,7 @@ mod fence;
 mod force;
 mod lease_set;
 mod lease_set_permits;
+mod limits;
 mod linger;
 mod listing;
 mod multi_atomic;
@@ -53,6 +54,7 @@ macro_rules! conformance {
         super::force::cases!(crate::conformance::case);
         super::lease_set::cases!(crate::conformance::case);
         super::lease_set_permits::cases!(crate::conformance::case);
+        super::limits::cases!(crate::conformance::case);
         super::multi_atomic::cases!(crate::conformance::case);
         super::multi_permits::cases!(crate::conformance::case);
         super::notes::cases!(crate::conformance::case);
@@ -141,6 +143,7 @@ mod redis {
 #[cfg(feature = "servers")]
 mod lazy {
     forwarding!(Lazy);
+    super::limits::cases!(crate::conformance::case);
     super::linger::cases!(crate::conformance::case);
 }
 

@@ -62,7 +62,9 @@ async fn the_chosen_time_outs_are_used() {
     let usual = store(&server.url(), &Settings::default()).await;
     let frozen = server.freeze().await;
     let begun = Instant::now();
+    // After a standstill of the machine both time-outs are over, so they are looked at in order.
     tokio::select! {
+        biased;
         answer = short.acquire(&request("a"), None) => drop(answer.unwrap_err()),
         _ = usual.acquire(&request("a"), None) => panic!("half a second comes first"),
     }
@@ -74,6 +76,7 @@ async fn the_chosen_time_outs_are_used() {
     let url = format!("redis://{}", silent.local_addr().unwrap());
     let short = Locks::builder().connect_timeout(Duration::from_millis(100));
     tokio::select! {
+        biased;
         answer = short.connect(&url) => drop(answer.unwrap_err()),
         _ = Locks::connect(&url) => panic!("a second comes first"),
     }
@@ -86,7 +89,7 @@ async fn several_connections_share_the_work() {
     let mut redis = server.redis().await;
     let list: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut redis).await.unwrap();
     assert_eq!(list.lines().count(), 5, "{list}");
-    assert_eq!(list.matches(" sub=1 ").count(), 1, "hints come by one: {list}");
+    assert_eq!(list.matches(" sub=2 ").count(), 1, "hints come by one: {list}");
 
     crate::kinds::every_kind_and_question(&locks).await;
     let several = locks.all(["a", "b", "c", "d", "e"]).lock().await.unwrap();

@@ -91,7 +91,11 @@ impl Client {
     async fn offer(&mut self) -> Hint {
         loop {
             match self.hint().await {
-                Hint::Missed | Hint::Free { .. } | Hint::Forced { .. } | Hint::Recalled { .. } => {}
+                Hint::Missed
+                | Hint::LimitsChanged
+                | Hint::Free { .. }
+                | Hint::Forced { .. }
+                | Hint::Recalled { .. } => {}
                 offer @ Hint::Offered { .. } => return offer,
             }
         }

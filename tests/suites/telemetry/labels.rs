@@ -246,13 +246,15 @@ async fn each_error_of_the_store_has_the_label_of_its_lock() {
 }
 
 /// Events that are about no lock in particular, or about one that only a name says.
-const OF_NO_LOCK: [&str; 22] = [
+const OF_NO_LOCK: [&str; 24] = [
     "the installed lock client was replaced",
     "a server of the quorum does not count yet",
     "a server of the quorum is unreachable",
     "shut down with leases left",
     "a person took a lock by force in the console",
     "the lock that was taken in the console",
+    "an operator's limit is not understood",
+    "the limits that operators set",
     "the lock client ended before all locks were released",
     "the client's record of itself was not written",
     "not all locks were released in time",

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::loss_reason::LossReason;
 use super::step::Step;
+use crate::core::limit_override::LimitOverride;
 use crate::core::lock_key::LockKey;
 use crate::core::no_majority::NoMajority;
 use crate::core::store_error::{Outcome, StoreError};
@@ -154,6 +155,17 @@ pub enum LockError {
         /// The lock.
         key: LockKey,
     },
+    /// An operator has set a limit that leaves no room for the request: 0, or less than it weighs.
+    /// See [`Locks::limits`](crate::Locks::limits).
+    #[non_exhaustive]
+    Closed {
+        /// The semaphore.
+        key: LockKey,
+        /// How much of it the request takes.
+        weight: u32,
+        /// The limit, who has set it, when and why.
+        set: Box<LimitOverride>,
+    },
     /// The owner holds the read-write lock already, and would wait for itself.
     #[non_exhaustive]
     WouldDeadlock {
@@ -240,6 +252,7 @@ impl LockError {
             | Self::Done { key, .. }
             | Self::Lost { key, .. }
             | Self::TicketEnded { key, .. }
+            | Self::Closed { key, .. }
             | Self::WrongKind { key }
             | Self::WouldDeadlock { key }
             | Self::NotFenced { key } => Some(key),
@@ -279,6 +292,13 @@ impl LockError {
     #[cfg(feature = "tower")]
     pub(crate) fn is_outage(&self) -> bool {
         matches!(self, Self::Store { is_passing: true, .. } | Self::Quorum { is_passing: true, .. })
+    }
+
+    /// Returns true if an operator has closed the semaphore for such requests
+    /// ([`Closed`](Self::Closed)).
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed { .. })
     }
 
     /// Returns true if the work has succeeded already ([`Done`](Self::Done)).

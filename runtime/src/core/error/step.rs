@@ -34,6 +34,8 @@ pub enum Step {
     Adopt,
     /// End a lease and mark its work as done.
     Complete,
+    /// Set or unset an operator's limit.
+    ChangeLimit,
 }
 
 impl fmt::Display for Step {
@@ -47,6 +49,7 @@ impl fmt::Display for Step {
             Self::Renew => "renew",
             Self::Adopt => "adopt",
             Self::Complete => "complete",
+            Self::ChangeLimit => "change the limit of",
         })
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::*;
+use crate::core::limit_override::{LimitOf, LimitOverride};
 use crate::core::lock_key::LockKey;
 use crate::core::no_majority::NoMajority;
 
@@ -26,8 +27,8 @@ impl Error for Twice {
 
 fn all() -> Vec<LockError> {
     use LockError::{
-        Busy, InvalidOption, Lost, NoRuntime, NotFenced, NotInstalled, Quorum, ShutDown, Store,
-        TicketEnded, TimedOut, Unsupported, WouldDeadlock, WrongKind,
+        Busy, Closed, InvalidOption, Lost, NoRuntime, NotFenced, NotInstalled, Quorum, ShutDown,
+        Store, TicketEnded, TimedOut, Unsupported, WouldDeadlock, WrongKind,
     };
     let key = || LockKey::new("order:42").unwrap();
     let failed = "redis-1:6379: connection refused";
@@ -55,6 +56,17 @@ fn all() -> Vec<LockError> {
         InvalidOption { option: "ttl", problem: "it is zero".into() },
         WrongKind { key: key() },
         WouldDeadlock { key: key() },
+        Closed {
+            key: key(),
+            weight: 1,
+            set: Box::new(LimitOverride {
+                of: LimitOf::Label("order".into()),
+                limit: 0,
+                by: "ann".into(),
+                why: Some("incident 42".into()),
+                at: std::time::UNIX_EPOCH,
+            }),
+        },
         NotFenced { key: key() },
         NotInstalled,
         NoRuntime,

@@ -62,6 +62,21 @@ impl fmt::Display for LockError {
                 "`{key}` is in use by another kind of lock, or by something that is not a lock; \
                  `Locks::inspect` says by which; choose another name"
             ),
+            Self::Closed { key, weight, set } => {
+                write!(
+                    f,
+                    "`{key}` was not acquired: {} has set the limit of {} to {}",
+                    set.by, set.of, set.limit
+                )?;
+                if let Some(why) = &set.why {
+                    write!(f, " ({why})")?;
+                }
+                if set.limit == 0 {
+                    f.write_str(", so nobody gets in until it is unset")
+                } else {
+                    write!(f, ", and this request takes {weight}")
+                }
+            }
             Self::WouldDeadlock { key } => write!(
                 f,
                 "the owner that asks to write `{key}` holds it already, and would wait for itself; \
@@ -108,6 +123,7 @@ impl fmt::Display for Quiet<'_> {
             }
             LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
             LockError::Done { .. } => f.write_str("done already"),
+            LockError::Closed { .. } => f.write_str("closed by an operator's limit"),
             LockError::InvalidKey { problem, .. } => f.write_str(problem),
             LockError::WrongKind { .. } => {
                 f.write_str("the name is in use by another kind of lock")

@@ -34,6 +34,7 @@ pub(crate) fn take_idle(
         return None;
     }
     client.check_not_forked(Step::Acquire, key).ok()?;
+    client.limits.in_force(key, kind).ok()?;
     let begun = client.store.now();
     let idle = shared.queues.take_idle(key, kind, lasting(options, options.first_ttl()), begun)?;
     let lease = lease_of(shared, idle, options)?;

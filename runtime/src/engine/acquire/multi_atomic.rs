@@ -1,6 +1,7 @@
 //! Several mutexes and permits by one command. If its caller is dropped, the keeper cancels the
 //! requests, so no lock stays held without a holder.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::client::in_flight::InFlight;
@@ -34,9 +35,23 @@ impl AtomicAcquire {
     }
 
     /// Asks once, with the same ids each time. Gives the leases if all were granted. Otherwise
-    /// gives the index of the first lock that is not free, if that is known.
+    /// gives the index of the first lock that is not free, or that an operator has closed, if that is
+    /// known.
     pub(super) async fn ask(&mut self) -> Result<Result<LeaseSet, Option<usize>>, StoreError> {
-        if !self.in_flight.send(|store| store.acquire_all(&self.requests)) {
+        let has_permits = self.requests.iter().any(|it| !it.kind.is_mutex());
+        let limits = &self.shared.client.limits;
+        if has_permits && !limits.are_known() {
+            Box::pin(limits.know()).await?;
+        }
+        let mut asked = Cow::Borrowed(&self.requests);
+        for (index, request) in self.requests.iter().enumerate() {
+            match limits.asked(request) {
+                Ok(None) => {}
+                Ok(Some(request)) => asked.to_mut()[index] = request,
+                Err(_) => return Ok(Err(Some(index))),
+            }
+        }
+        if !self.in_flight.send(|store| store.acquire_all(&asked)) {
             return Ok(Err(None));
         }
         match self.in_flight.answer().await? {

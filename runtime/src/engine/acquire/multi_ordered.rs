@@ -123,6 +123,11 @@ impl OrderedAcquire<'_> {
                     return Ok(Some(leases));
                 }
                 Ok(Err(index)) => match index.and_then(|index| self.specs.get(index)) {
+                    Some(spec) if let Err(closed) = self.in_force(spec) => {
+                        let refused = Err(*closed);
+                        MeasuredAttempt::new(spec.kind, &spec.key).end(|| self.waited(), &refused);
+                        return refused;
+                    }
                     Some(spec) if self.schedule.is_try() => self.refuse(spec).await?,
                     _ => return Ok(None),
                 },
@@ -197,6 +202,10 @@ impl OrderedAcquire<'_> {
             }
         }
         Ok(())
+    }
+
+    fn in_force(&self, spec: &RequestSpec) -> Result<Option<Kind>, Box<LockError>> {
+        self.shared.client.limits.in_force(&spec.key, spec.kind)
     }
 
     fn waited(&self) -> Duration {

@@ -126,9 +126,10 @@ impl AskSchedule {
             return self.after_recall(now, refusal);
         }
         let left = match refusal {
-            NotGranted::HeldByOwner | NotGranted::WrongKind | NotGranted::Done { .. } => {
-                return None;
-            }
+            NotGranted::HeldByOwner
+            | NotGranted::WrongKind
+            | NotGranted::Done { .. }
+            | NotGranted::Closed(_) => return None,
             NotGranted::Fault(error) if !error.is_passing => return None,
             NotGranted::Fault(_) => return self.after_fault(now),
             _ => self.left(now),
@@ -159,6 +160,7 @@ impl AskSchedule {
         match refusal {
             NotGranted::Fault(error) => LockError::store(Step::Acquire, &key, error),
             NotGranted::HeldByOwner => LockError::WouldDeadlock { key },
+            NotGranted::Closed(error) => *error,
             NotGranted::Done { completed, until, left } => LockError::Done {
                 key,
                 completed: system_time(completed),

@@ -41,8 +41,12 @@ pub(crate) async fn acquire(
     let client = &shared.client;
     let begun = client.store.now();
     let attempt = MeasuredAttempt::new(spec.kind, &spec.key);
-    let own_lock = LeaseHandle::own_lock(client.id, &spec);
+    let (own_lock, closed) = match client.limits.spec(&spec) {
+        Ok(spec) => (LeaseHandle::own_lock(client.id, &spec), None),
+        Err(closed) => (OwnLock::No, Some(closed)),
+    };
     let mut result = match own_lock {
+        _ if let Some(closed) = closed => Err(*closed),
         OwnLock::Never => Err(AskSchedule::new(begun, options.wait).refused(spec.key, options.ttl)),
         _ if matches!(spec.kind, Kind::Once(Once::Per { .. })) => {
             // Boxed: other acquisitions have no room for two asks and the pause between them.

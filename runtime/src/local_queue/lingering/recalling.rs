@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::super::idle::Question;
 use super::super::queue::LocalQueue;
 use super::super::queues::LocalQueues;
-use super::super::spec::{QueueName, name};
+use super::super::spec::{QueueName, is_of_permits, name};
 use super::super::turns::{TURN, TurnId, cancel};
 use super::Asking;
 use crate::core::key::LockKey;
@@ -146,6 +146,10 @@ impl RecallListener for LocalQueues {
     fn missed(self: Arc<Self>) {
         let now = self.now();
         self.lock().doubted.note(now);
+    }
+
+    fn limits_changed(self: Arc<Self>) {
+        self.end_lingering(is_of_permits);
     }
 
     fn forced(self: Arc<Self>, id: RequestId) {

@@ -64,6 +64,7 @@ impl MeasuredAttempt {
             }
             Err(LockError::Busy { .. } | LockError::TimedOut { .. }) => "held",
             Err(LockError::Done { .. }) => "done",
+            Err(LockError::Closed { .. }) => "closed",
             Err(_) => "failed",
         };
         self.note(outcome);

@@ -15,6 +15,8 @@ const METRICS: &[(Metric, &str, Unit, &str)] = &[
     (Histogram, "leasehold_wait_seconds", Unit::Seconds, "from asking to having the lease"),
     (Gauge, "leasehold_waiting", Unit::Count, "acquisitions under way"),
     (Gauge, "leasehold_held", Unit::Count, "leases that are held"),
+    (Gauge, "leasehold_limit", Unit::Count, "the limit of a semaphore that holds now"),
+    (Gauge, "leasehold_permits_held", Unit::Count, "permits that are held, by their weights"),
     (
         Histogram,
         "leasehold_hold_seconds",

@@ -5,15 +5,17 @@ use std::time::{Duration, Instant};
 
 use super::{Ear, FaultInjector, lock};
 use crate::store::{
-    Answer, ClientId, Command, Listener, Request, RequestCommand, Store, StoreFuture, Subscription,
-    renew_each,
+    Answer, ClientId, Command, LimitCommand, Listener, Request, RequestCommand, Store, StoreFuture,
+    Subscription, renew_each,
 };
 
 impl Store for FaultInjector {
     fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
         match command {
             // Never fails: it comes before what a test plans.
-            Command::Introduce(..) => self.inner.send(command),
+            Command::Introduce(..) | Command::Limits(LimitCommand::Read) => {
+                self.inner.send(command)
+            }
             Command::RenewAll(requests) => renew_each(self, &requests),
             // To a test both are releases.
             Command::Request(_, RequestCommand::ReleaseAndForget) => {

@@ -43,6 +43,11 @@ impl Clients {
         hints.into_iter().filter_map(|(client, hint)| Some((listener(client)?, hint))).collect()
     }
 
+    /// The listeners of all clients.
+    pub(super) fn all(&self) -> impl Iterator<Item = ClientId> {
+        self.listeners.keys().copied()
+    }
+
     /// Records which process a client is, and forgets those whose time is over.
     pub(super) fn introduce(&mut self, info: ClientInfo, lasts: Duration, now: Time) {
         self.known.retain(|_, known| known.is_at(now));

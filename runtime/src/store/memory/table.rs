@@ -1,15 +1,16 @@
 //! All locks of a store, and what they share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
 use super::clients::Clients;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
+use crate::core::system_time::system_time;
 use crate::store::rules::{self, Context, Counters, LockState, Time, Tokens};
 use crate::store::{
-    All, Answer, ClientId, Command, Diagnosis, Hint, ListPage, Listener, LockCommand, LockInfo,
-    Request,
+    All, Answer, ClientId, Command, Diagnosis, Hint, LimitCommand, LimitOf, LimitOverride,
+    ListPage, Listener, LockCommand, LockInfo, MOST_LIMITS, Request,
 };
 
 /// All locks, the counters and the clients. A command never finds what expired before it.
@@ -18,6 +19,7 @@ pub(super) struct Table {
     locks: HashMap<LockKey, LockState>,
     counters: Counters,
     clients: Clients,
+    limits: BTreeMap<LimitOf, LimitOverride>,
     /// The hints of the last command.
     hints: Vec<(ClientId, Hint)>,
     /// How many locks there may be before the expired ones are removed.
@@ -51,6 +53,10 @@ impl Table {
                 self.with(key, now, rules::force_release).into()
             }
             Command::List(names, _) => ListPage { keys: self.list(names, now), next: None }.into(),
+            Command::Limits(command) => {
+                self.change_limit(command, now);
+                self.limits.values().cloned().collect::<Vec<_>>().into()
+            }
             Command::Diagnose => Diagnosis::default().into(),
             Command::Introduce(client, lasts) => {
                 self.clients.introduce(client.as_ref().clone(), *lasts, now);
@@ -87,6 +93,27 @@ impl Table {
             lock.is_busy().then(|| key.clone())
         });
         busy.collect()
+    }
+
+    fn change_limit(&mut self, command: &LimitCommand, now: Time) {
+        match command {
+            LimitCommand::Read => return,
+            LimitCommand::Set { of, limit, by, why } => {
+                if self.limits.len() >= MOST_LIMITS && !self.limits.contains_key(of) {
+                    return;
+                }
+                let changed = LimitOverride {
+                    of: of.clone(),
+                    limit: *limit,
+                    by: by.text().to_owned(),
+                    why: why.as_ref().map(|why| why.text().to_owned()),
+                    at: system_time(now.millis()),
+                };
+                self.limits.insert(of.clone(), changed);
+            }
+            LimitCommand::Unset(of) => drop(self.limits.remove(of)),
+        }
+        self.hints.extend(self.clients.all().map(|client| (client, Hint::LimitsChanged)));
     }
 
     /// Ends all leases of a lock before their time, and says whether it was held.

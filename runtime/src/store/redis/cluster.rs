@@ -15,6 +15,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use futures_util::future::join_all;
 use redis::{ConnectionInfo, Value};
 use tokio::runtime::Handle;
@@ -133,6 +134,10 @@ impl Transport for Cluster {
 
     fn can_recall(&self) -> bool {
         self.subscriptions.is_open()
+    }
+
+    fn watch(&self, channel: String) -> BoxFuture<'_, ()> {
+        Box::pin(self.subscriptions.clone().watch(channel))
     }
 
     fn subscribe(&self, channel: Cow<'_, str>) -> Option<StoreFuture<Subscription>> {

@@ -9,6 +9,7 @@ use super::decode;
 use super::decode::Decoder;
 use super::encoded::Encoded;
 use super::holder::{asker, holder, owner_suffix, suffix};
+use super::limit_overrides as limits;
 use super::listing;
 use super::script;
 use super::script::Script;
@@ -16,8 +17,8 @@ use super::secret::Secret;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    ClientId, ClientInfo, Detached, Kind, Once, Owner, QueuePosition, Request, RequestCommand,
-    Stamp, Success, Usage, Waiting,
+    ClientId, ClientInfo, Detached, Kind, LimitCommand, MOST_LIMITS, Note, Once, Owner,
+    QueuePosition, Request, RequestCommand, Stamp, Success, Usage, Waiting,
 };
 
 /// Encodes the requests of one client.
@@ -292,6 +293,34 @@ impl Encoder {
 
     pub(super) fn describe(&self, client: ClientId) -> Encoded {
         Encoded::new(&script::CLIENT_DESCRIBE).key(&self.client(client))
+    }
+
+    /// A command about the limits that operators set.
+    pub(super) fn limits(&self, command: &LimitCommand) -> Encoded {
+        let key = format!("{}:limits", self.prefix);
+        let (field, value) = match command {
+            LimitCommand::Read => {
+                return Encoded::new(&script::LIMITS_READ).key(&key).millis(limits::KEEP);
+            }
+            LimitCommand::Set { of, limit, by, why } => {
+                let why = why.as_ref().map_or("", Note::text);
+                (limits::field(of), format!("{limit}\n{}\n{why}", by.text()))
+            }
+            LimitCommand::Unset(of) => (limits::field(of), String::new()),
+        };
+        let command = Encoded::new(&script::LIMITS_CHANGE).key(&key).arg(field).arg(value);
+        let command =
+            command.millis(limits::KEEP).number(u64::try_from(MOST_LIMITS).unwrap_or(u64::MAX));
+        command.arg(self.limits_channel())
+    }
+
+    /// The channel that tells of changed limits: all clients listen to it. On a cluster it is in the
+    /// slot of their key.
+    pub(super) fn limits_channel(&self) -> String {
+        match &self.channel {
+            Some(channel) => format!("{channel}limits"),
+            None => format!("{0}:wake:{{{0}:limits}}", self.prefix),
+        }
     }
 
     fn was_forced(&self, request: &Request) -> Encoded {

@@ -88,9 +88,10 @@ pub(super) async fn subscribe(connector: &Connector, wire: &Wire) -> RedisResult
     // send none either. An empty message means nothing.
     let mut publish = redis::cmd("PUBLISH");
     publish.arg(&hints.channel).arg("");
+    let channels = [&*hints.channel, &*hints.limits];
     let (mut connection, mut same) = (wire.connection.clone(), wire.connection.clone());
     let (subscribed, published) =
-        tokio::join!(connection.subscribe(&hints.channel), publish.query_async::<Value>(&mut same));
+        tokio::join!(connection.subscribe(&channels), publish.query_async::<Value>(&mut same));
     match subscribed.and(published.map(drop)) {
         Ok(()) => Ok(Subscribed::Yes),
         Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) => {

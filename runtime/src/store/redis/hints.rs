@@ -21,6 +21,8 @@ pub(super) struct HintReceiver {
     pub(super) client: ClientId,
     /// The channel that the scripts publish to.
     pub(super) channel: String,
+    /// The channel for all clients.
+    pub(super) limits: String,
     /// How the keys of all locks begin.
     locks: String,
     /// A client that is offered a lock asks for it: the offer alone is not enough.
@@ -30,6 +32,9 @@ pub(super) struct HintReceiver {
     listener: Mutex<Option<Weak<dyn Listener>>>,
     source: Mutex<Source>,
 }
+
+/// What the script says that changes a limit.
+const LIMITS: &[u8] = b"limits";
 
 /// Where hints come from.
 #[derive(Debug, Default)]
@@ -57,6 +62,7 @@ impl HintReceiver {
     pub(super) fn new(client: ClientId, prefix: &str, secret: Secret) -> Self {
         Self {
             channel: format!("{prefix}:wake:{client}"),
+            limits: format!("{prefix}:wake:limits"),
             locks: format!("{prefix}:lock:"),
             ..Self::silent(client, secret)
         }
@@ -64,8 +70,8 @@ impl HintReceiver {
 
     fn silent(client: ClientId, secret: Secret) -> Self {
         let (listener, source) = (Mutex::default(), Mutex::default());
-        let (channel, locks) = (String::new(), String::new());
-        Self { client, channel, locks, confirms_offers: false, secret, listener, source }
+        let (channel, limits, locks) = (String::new(), String::new(), String::new());
+        Self { client, channel, limits, locks, confirms_offers: false, secret, listener, source }
     }
 
     /// A receiver for a cluster, where each lock has a channel of its own.
@@ -134,14 +140,18 @@ impl HintReceiver {
     pub(super) fn take_push(&self, push: &PushInfo) {
         if let (PushKind::Message, [Value::BulkString(channel), Value::BulkString(message)]) =
             (&push.kind, &push.data[..])
-            && channel == self.channel.as_bytes()
+            && (channel == self.channel.as_bytes() || channel == self.limits.as_bytes())
         {
             self.take_message(message);
         }
     }
 
-    /// Takes a message of our channel.
+    /// Takes a message of our channels.
     pub(super) fn take_message(&self, message: &[u8]) {
+        if message == LIMITS {
+            self.deliver(Hint::LimitsChanged);
+            return;
+        }
         if let Some(hint) =
             read(message, &self.locks, &self.secret).filter(|(id, _)| id.client() == self.client)
         {

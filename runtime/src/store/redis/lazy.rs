@@ -58,7 +58,7 @@ impl LazyStore {
                 let limits = requests.iter().map(|request| limit(request.ttl, command_timeout));
                 limits.min().unwrap_or(command_timeout)
             }
-            Command::Lock(..) | Command::List(..) => command_timeout,
+            Command::Lock(..) | Command::List(..) | Command::Limits(_) => command_timeout,
             // A little longer than a command, so that it can say why there is no connection.
             Command::Diagnose => command_timeout * 3,
             // No caller waits for the answer.

@@ -282,6 +282,8 @@ scripts! {
     LOCK_KEEP_OFFER = "lock/keep_offer" frees ["record", "token", "fields", "waiter", "queue", "holder", "prolong"]
         (lock, holders; holder, until_ms);
     LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);
+    LIMITS_READ = "limits/read" frees [] (limits; keep_ms);
+    LIMITS_CHANGE = "limits/change" frees [] (limits; field, value, keep_ms, most, channel);
     CLIENT_INTRODUCE = "client/introduce" notes [] (client; service, host, process, ttl_ms);
     CLIENT_DESCRIBE = "client/describe" reads [] (client;);
 }

@@ -14,12 +14,12 @@ use super::limits::limit;
 use super::replicated::{Replicated, ReplicatedCommand, Unconfirmed};
 use super::settings::Settings;
 use super::transport::Transport;
-use super::{decode, inspect, listing};
+use super::{decode, inspect, limit_overrides, listing};
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Answer, AnswerOf, ClientId, ClientInfo, Command, ListCursor, ListPage, Listener, LockCommand,
-    Request, RequestCommand, Store, StoreError, StoreFuture, Subscription, at_once,
+    Answer, AnswerOf, ClientId, ClientInfo, Command, LimitCommand, ListCursor, ListPage, Listener,
+    LockCommand, Request, RequestCommand, Store, StoreError, StoreFuture, Subscription, at_once,
 };
 use crate::system;
 
@@ -156,6 +156,17 @@ impl RedisStore {
         })
     }
 
+    fn about_limits(&self, command: &LimitCommand) -> StoreFuture<Answer> {
+        let (transport, limit) = (self.transport.clone(), self.command_timeout);
+        let (command, channel) = (self.encoder.limits(command), self.encoder.limits_channel());
+        Box::pin(async move {
+            // First, so that no later change is missed.
+            transport.watch(channel).await;
+            let answer = transport.send(command, limit).await?;
+            limit_overrides::read(&answer).map(Answer::Limits)
+        })
+    }
+
     fn send_introduction(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<Answer> {
         let command = self.encoder.introduce(client, lasts);
         let answer = self.transport.send(command, self.command_timeout);
@@ -182,6 +193,7 @@ impl Store for RedisStore {
             Command::RenewAll(requests) => self.send_renewals(&requests),
             Command::Lock(key, command) => self.about_lock(&key, command),
             Command::List(names, from) => self.send_list(names.into_owned(), from),
+            Command::Limits(command) => self.about_limits(&command),
             #[cfg(feature = "doctor")]
             Command::Diagnose => diagnosis::of(&*self.transport, &self.encoder),
             #[cfg(not(feature = "doctor"))]

@@ -55,7 +55,7 @@ async fn subscribe(connector: &Connector) -> RedisResult<()> {
     let connect = async { Wire::connect_pubsub(with_resp2(connector.resolve().await?)).await };
     let connection = errors::in_time(limit, connect).await?;
     let (mut sink, mut messages) = connection.split();
-    errors::in_time(limit, sink.subscribe(&hints.channel)).await?;
+    errors::in_time(limit, sink.subscribe(&[&*hints.channel, &*hints.limits])).await?;
     hints.set_source(Some(Arc::new(LinkState::default())));
     hints.deliver(Hint::Missed);
     loop {
@@ -72,6 +72,6 @@ async fn subscribe(connector: &Connector) -> RedisResult<()> {
             return Ok(());
         }
         // A repeated subscription changes nothing, has an answer, and needs no other right.
-        errors::in_time(limit, sink.subscribe(&hints.channel)).await?;
+        errors::in_time(limit, sink.subscribe(&[&*hints.channel, &*hints.limits])).await?;
     }
 }

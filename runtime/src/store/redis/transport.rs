@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::future::ready;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use super::answer::PendingAnswer;
@@ -59,6 +61,13 @@ pub(super) trait Transport: fmt::Debug + Send + Sync {
     /// Returns true if the server can tell this client at any time that others want a lock.
     fn can_recall(&self) -> bool {
         false
+    }
+
+    /// Subscribes the client to a channel for all clients, where it is not subscribed from its first
+    /// command on.
+    fn watch(&self, channel: String) -> BoxFuture<'_, ()> {
+        let _ = channel;
+        Box::pin(ready(()))
     }
 
     /// Subscribes a waiter to its lock's channel, where each lock has one of its own.

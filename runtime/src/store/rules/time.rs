@@ -25,7 +25,7 @@ impl Time {
     }
 
     /// The moment in whole milliseconds. The store's clock begins at the Unix epoch.
-    pub(super) fn millis(self) -> u64 {
+    pub(in crate::store) fn millis(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }
 

@@ -58,7 +58,7 @@ impl Verb {
             "repair" => Self::Repair,
             "force_release" => Self::ForceRelease,
             "inspect" | "is_held_by" | "was_forced" => Self::Looks,
-            "list" | "introduce" | "describe" => Self::Other,
+            "list" | "introduce" | "describe" | "read" | "change" => Self::Other,
             _ => return None,
         })
     }

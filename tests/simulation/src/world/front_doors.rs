@@ -50,7 +50,7 @@ impl Body {
         let leases = self.leases();
         assert_eq!(leases.len(), self.parts.len(), "all locks, or none");
         for lease in &leases {
-            self.worker.got_one(lease, self.id_of(lease), now());
+            self.worker.got_one(lease, &self.id_of(lease), now());
         }
         let until = tokio::time::Instant::now() + self.time;
         loop {

@@ -30,7 +30,7 @@ impl Worker {
     pub(super) fn got(&self, guard: &Guard, ids: &[String], wish: &Wish, at: Nanos) {
         for lease in guard.leases() {
             let id = id_of(lease, ids, wish);
-            let token = self.got_one(&lease.handle(), id, at);
+            let token = self.got_one(&lease.handle(), &id, at);
             // An adoption hands a grant on.
             if let Some(token) = token.filter(|_| self.deployment.syncs() && wish.ticket.is_none())
             {
@@ -40,11 +40,11 @@ impl Worker {
     }
 
     /// Notes the grant of one lease. Returns its token.
-    pub(super) fn got_one(&self, lease: &LeaseHandle, id: String, at: Nanos) -> Option<u64> {
+    pub(super) fn got_one(&self, lease: &LeaseHandle, id: &str, at: Nanos) -> Option<u64> {
         let token = lease.fence().ok().map(u64::from);
-        self.note(Line::Got { id: id.clone(), at, token });
+        self.note(Line::Got { id: id.to_owned(), at, token });
         if let Some(token) = token.filter(|_| !matches!(self.deployment, Deployment::Quorum(_))) {
-            self.expect_asked(lease.key().as_ref(), &id, token);
+            self.expect_asked(lease.key().as_ref(), id, token);
         }
         token
     }

@@ -211,6 +211,7 @@ pub(super) fn reason(error: &LockError) -> String {
         LockError::TicketEnded { .. } => "ticket-ended".to_owned(),
         LockError::ShutDown => "shut-down".to_owned(),
         LockError::Done { .. } => "done".to_owned(),
+        LockError::Closed { .. } => "closed".to_owned(),
         LockError::WouldDeadlock { .. } => "would-deadlock".to_owned(),
         LockError::WrongKind { .. } => "wrong-kind".to_owned(),
         other => format!("{other:?}").replace(char::is_whitespace, "_"),

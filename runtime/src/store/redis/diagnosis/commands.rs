@@ -17,6 +17,8 @@ pub(super) enum Need {
     Locks,
     /// Calls for several locks. Without it, these read one record after another.
     Batches,
+    /// The limits that operators set.
+    Limits,
     /// Every lock on a cluster.
     Cluster,
     /// Hints on a server. Without them waiters poll.
@@ -58,6 +60,7 @@ rights! {
     "pttl" Locks ["PTTL" "KEY"];
     "time" Locks ["TIME"];
     "hexists" Locks ["HEXISTS" "KEY" "f"];
+    "hgetall" Limits ["HGETALL" "KEY"];
     "hget" Locks ["HGET" "KEY" "f"];
     "hset" Locks ["HSET" "KEY" "f" "v" "odd"];
     "hdel" Locks ["HDEL" "KEY" "f"];

@@ -25,6 +25,7 @@ pub(super) async fn run(asker: &Asker, client: &Client) -> Vec<(&'static Right, 
 fn is_needed(need: Need, client: &Client) -> bool {
     match need {
         Need::Locks | Need::Batches | Need::Connections => true,
+        Need::Limits => client.deployment != Deployment::Quorum,
         Need::Cluster | Need::ClusterMessages => client.deployment == Deployment::Cluster,
         Need::Messages => matches!(client.deployment, Deployment::One | Deployment::Sentinel),
         Need::Role => matches!(client.deployment, Deployment::Sentinel | Deployment::Quorum),

@@ -51,7 +51,8 @@ fn write(
         "Locks are correct. Without messages, waiters ask again every 5 to 200 ms. Without \
          client|info and client|kill, a late copy of a command can leave a lock held until its \
          TTL. Without role, a client may use a replica for a moment. Without mget, a call for \
-         several locks costs the server more."
+         several locks costs the server more. Without hgetall, limits that operators set have no \
+         effect."
     };
     if !grants.is_empty() {
         let found = format!("the user lacks {}", grants.join(" "));
@@ -152,8 +153,8 @@ mod tests {
         let line = page.lines().find(|line| line.starts_with("ACL SETUSER")).unwrap();
         let listed: Vec<_> = line.split(' ').filter_map(|word| word.strip_prefix('+')).collect();
         let is_basic = |need| {
-            use Need::{Batches, Connections, Locks, Messages};
-            matches!(need, Locks | Batches | Messages | Connections)
+            use Need::{Batches, Connections, Limits, Locks, Messages};
+            matches!(need, Locks | Batches | Limits | Messages | Connections)
         };
         let checked: Vec<_> =
             RIGHTS.iter().filter(|it| is_basic(it.need)).map(|it| it.grant).collect();

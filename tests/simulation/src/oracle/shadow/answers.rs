@@ -127,6 +127,6 @@ pub(super) fn message(hint: &Hint, client: &[u8]) -> Vec<u8> {
         Hint::Free { id } => id.as_bytes().to_vec(),
         Hint::Forced { id } => [id.as_bytes(), b"F"].concat(),
         Hint::Recalled { .. } => [client, b"R"].concat(),
-        Hint::Missed => Vec::new(),
+        Hint::LimitsChanged | Hint::Missed => Vec::new(),
     }
 }

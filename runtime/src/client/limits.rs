@@ -1,0 +1,336 @@
+//! The limits that operators have set, as this client knows them.
+//!
+//! They are read before the first permit is asked for. From then on a message says that one has
+//! changed, and every ten seconds the client looks, because a message may be lost. On the way of an
+//! acquisition they cost one look at a flag, while none is set.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::core::error::LockError;
+use crate::core::key::LockKey;
+use crate::core::sync::lock;
+use crate::hints::{HintRouter, LimitListener};
+use crate::keeper::Keeper;
+use crate::state::telemetry;
+use crate::store::{
+    Ask, Kind, LimitCommand, LimitOf, LimitOverride, Request, RequestSpec, Store, StoreError,
+};
+
+/// How often a client looks for limits of which no message told it.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// The shortest time between two looks: anybody who may publish can cause them.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The limits of a client's semaphores that operators have set.
+pub(crate) struct OperatorLimits {
+    store: Arc<dyn Store>,
+    keeper: Keeper,
+    hints: Arc<HintRouter>,
+    /// At least one is set.
+    are_set: AtomicBool,
+    /// They were read; in memory, since the last change.
+    are_known: AtomicBool,
+    /// Counts what may have changed them, and what reads them.
+    moments: AtomicU64,
+    set: Mutex<Set>,
+    looking: Mutex<Looking>,
+}
+
+#[derive(Debug, Default)]
+struct Set {
+    of_names: HashMap<String, Arc<LimitOverride>>,
+    of_labels: HashMap<String, Arc<LimitOverride>>,
+    /// The moment before they were read: what was read earlier, and arrives later, is out of date.
+    read: u64,
+    /// The moment of the last message that they have changed.
+    changed: u64,
+}
+
+/// Whether the limits are being read in the background.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Looking {
+    #[default]
+    No,
+    Yes,
+    /// And once more, because they may have changed meanwhile.
+    Again,
+}
+
+impl OperatorLimits {
+    pub(crate) fn new(store: Arc<dyn Store>, keeper: Keeper, hints: Arc<HintRouter>) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            keeper,
+            hints,
+            are_set: AtomicBool::new(false),
+            are_known: AtomicBool::new(false),
+            moments: AtomicU64::new(1),
+            set: Mutex::default(),
+            looking: Mutex::default(),
+        })
+    }
+
+    /// The limit that an operator has set for a lock.
+    fn of(&self, key: &LockKey) -> Option<Arc<LimitOverride>> {
+        if !self.are_set.load(Ordering::Acquire) {
+            return None;
+        }
+        let set = lock(&self.set);
+        let by_label = || set.of_labels.get(key.label()?);
+        set.of_names.get(key.name()).or_else(by_label).cloned()
+    }
+
+    /// The kind that is asked for, with the limit that holds now. `None` if it is that of the code.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Closed`] if nobody gets such a permit while an operator's limit is set.
+    pub(crate) fn in_force(
+        &self,
+        key: &LockKey,
+        kind: Kind,
+    ) -> Result<Option<Kind>, Box<LockError>> {
+        let Kind::Semaphore { weight, .. } = kind else { return Ok(None) };
+        let Some(set) = self.of(key) else {
+            telemetry::limit(kind, key.label());
+            return Ok(None);
+        };
+        let kind = Kind::Semaphore { limit: set.limit, weight };
+        telemetry::limit(kind, key.label());
+        if set.limit < weight {
+            let set = Box::new(LimitOverride::clone(&set));
+            return Err(Box::new(LockError::Closed { key: key.clone(), weight, set }));
+        }
+        Ok(Some(kind))
+    }
+
+    /// The request with the limit that holds now. `None` if it is that of the code.
+    pub(crate) fn asked(&self, request: &Request) -> Result<Option<Request>, Box<LockError>> {
+        let kind = self.in_force(&request.key, request.kind)?;
+        Ok(kind.map(|kind| Request { kind, ..request.clone() }))
+    }
+
+    /// What is asked for, with the limit that holds now.
+    pub(crate) fn spec<'a>(
+        &self,
+        spec: &'a RequestSpec,
+    ) -> Result<Cow<'a, RequestSpec>, Box<LockError>> {
+        let kind = self.in_force(&spec.key, spec.kind)?;
+        Ok(kind
+            .map_or(Cow::Borrowed(spec), |kind| Cow::Owned(RequestSpec { kind, ..spec.clone() })))
+    }
+
+    /// Returns true if permits may be asked for.
+    pub(crate) fn are_known(&self) -> bool {
+        self.are_known.load(Ordering::Acquire)
+    }
+
+    /// Reads them before permits are asked for.
+    pub(crate) async fn know(self: &Arc<Self>) -> Result<(), StoreError> {
+        let is_first = lock(&self.set).read == 0;
+        if self.are_known() || !self.read().await? {
+            return Ok(());
+        }
+        // In this process's memory no message is lost.
+        if is_first && self.is_elsewhere() {
+            self.look_again_and_again();
+        }
+        Ok(())
+    }
+
+    /// Changes one. The others of this client find it changed.
+    pub(crate) async fn change(
+        &self,
+        command: LimitCommand,
+    ) -> Result<Vec<LimitOverride>, StoreError> {
+        let (now, answer) = (self.moment(), self.store.limits(command));
+        let set = answer.await?;
+        self.apply(now, &set);
+        Ok(set)
+    }
+
+    /// Returns false if the user may not read them: then the limits of the code hold.
+    async fn read(&self) -> Result<bool, StoreError> {
+        let (now, answer) = (self.moment(), self.store.limits(LimitCommand::Read));
+        match answer.await {
+            Ok(set) => self.apply(now, &set),
+            Err(error) if !error.is_passing && !error.is_shut_down => {
+                if !self.are_known.swap(true, Ordering::AcqRel) {
+                    let error = &error.source;
+                    tracing::warn!(%error, "the limits that operators set can't be read, and have no effect here");
+                }
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    fn moment(&self) -> u64 {
+        self.moments.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Takes what was read, asked for at this moment. Waiters ask with the new limits, and no permit
+    /// stays idle: it would be taken up without a question.
+    fn apply(&self, asked: u64, read: &[LimitOverride]) {
+        let mut next = Set { read: asked, ..Set::default() };
+        for limit in read {
+            let (map, of) = match &limit.of {
+                LimitOf::Name(name) => (&mut next.of_names, name),
+                LimitOf::Label(label) => (&mut next.of_labels, label),
+            };
+            map.insert(of.clone(), Arc::new(limit.clone()));
+        }
+        let before = {
+            let mut set = lock(&self.set);
+            if set.read > asked {
+                return;
+            }
+            next.changed = set.changed;
+            self.are_set.store(!read.is_empty(), Ordering::Release);
+            if set.changed < asked || self.is_elsewhere() {
+                self.are_known.store(true, Ordering::Release);
+            }
+            std::mem::replace(&mut *set, next)
+        };
+        if before.logs_changes(read) {
+            self.hints.limits_changed();
+        }
+    }
+
+    /// Looks every ten seconds, until the client ends.
+    fn look_again_and_again(self: &Arc<Self>) {
+        let (limits, shutdown) = (Arc::downgrade(self), self.keeper.shutdown.clone());
+        self.keeper.spawn(async move {
+            loop {
+                tokio::select! { () = sleep(LOOK) => {}, () = shutdown.begun() => return }
+                let Some(limits) = limits.upgrade() else { return };
+                limits.look();
+            }
+        });
+    }
+
+    /// Returns true if messages may be lost.
+    fn is_elsewhere(&self) -> bool {
+        self.store.answers_within(LOOK).is_some()
+    }
+
+    /// Reads them in the background. False where there is no runtime for it.
+    fn look(self: &Arc<Self>) -> bool {
+        {
+            let mut looking = lock(&self.looking);
+            if *looking != Looking::No {
+                *looking = Looking::Again;
+                return true;
+            }
+            *looking = Looking::Yes;
+        }
+        let end = LookEnd(Arc::downgrade(self));
+        self.keeper.spawn(async move {
+            while let Some(limits) = end.0.upgrade() {
+                if let Err(error) = limits.read().await {
+                    let error = &error.source;
+                    tracing::debug!(%error, "the limits that operators set could not be read");
+                }
+                drop(limits);
+                sleep(PAUSE).await;
+                if end.is_over() {
+                    return;
+                }
+            }
+        })
+    }
+}
+
+impl Set {
+    fn all(&self) -> impl Iterator<Item = &LimitOverride> {
+        self.of_names.values().chain(self.of_labels.values()).map(Arc::as_ref)
+    }
+
+    /// Logs what is different now. Returns true if anything is.
+    fn logs_changes(&self, now: &[LimitOverride]) -> bool {
+        let mut is_changed = false;
+        for LimitOverride { of, limit, by, why, .. } in
+            now.iter().filter(|set| self.all().all(|before| before != *set))
+        {
+            let (lock, why) = (label(of), why.as_deref().unwrap_or_default());
+            tracing::info!(lock, limit, by, why, "an operator has set a limit");
+            is_changed = true;
+        }
+        for before in self.all().filter(|before| now.iter().all(|set| set.of != before.of)) {
+            tracing::info!(lock = label(&before.of), "an operator's limit holds no longer");
+            is_changed = true;
+        }
+        is_changed
+    }
+}
+
+/// Lets the next look begin, also if this one is dropped with its runtime.
+struct LookEnd(Weak<OperatorLimits>);
+
+impl LookEnd {
+    /// Returns true unless they are to be read once more.
+    fn is_over(&self) -> bool {
+        let Some(limits) = self.0.upgrade() else { return true };
+        let mut looking = lock(&limits.looking);
+        let is_again = *looking == Looking::Again;
+        if is_again {
+            *looking = Looking::Yes;
+        }
+        !is_again
+    }
+}
+
+impl Drop for LookEnd {
+    fn drop(&mut self) {
+        if let Some(limits) = self.0.upgrade() {
+            *lock(&limits.looking) = Looking::No;
+        }
+    }
+}
+
+impl LimitListener for OperatorLimits {
+    fn limits_changed(self: Arc<Self>) {
+        // In a process that was forked off, mutexes may stay locked.
+        if self.keeper.is_forked() {
+            return;
+        }
+        {
+            let mut set = lock(&self.set);
+            if set.read == 0 {
+                // Nobody has asked for a permit yet.
+                return;
+            }
+            set.changed = self.moment();
+            if !self.is_elsewhere() {
+                self.are_known.store(false, Ordering::Release);
+            }
+        }
+        if !self.look() {
+            // The next to ask for a permit reads them first.
+            self.are_known.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl fmt::Debug for OperatorLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OperatorLimits").field("set", &*lock(&self.set)).finish_non_exhaustive()
+    }
+}
+
+/// What a log calls them. Names may be personal.
+fn label(of: &LimitOf) -> &str {
+    match of {
+        LimitOf::Label(label) => label,
+        LimitOf::Name(_) => "(one name)",
+    }
+}
