@@ -135,11 +135,11 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-repeated-ask-has-another-id",
         20,
         "client/pending.rs",
-        "self.in_flight.send(|store| Some(store.acquire(&self.request, waiting)));",
+        "let asked = self.client().limits.asked(&self.request)?;",
         "if self.in_flight.unanswered_since().is_some() {
              self.request.id = self.client().next_request();
          }
-         self.in_flight.send(|store| Some(store.acquire(&self.request, waiting)));",
+         let asked = self.client().limits.asked(&self.request)?;",
     ),
     mistake(
         "an-idle-lease-is-taken-up-unasked",
