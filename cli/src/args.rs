@@ -171,6 +171,9 @@ pub(super) struct Serve {
     /// Lets people free locks by force
     #[arg(long)]
     pub(super) allow_force: bool,
+    /// Lets people set and unset limits of semaphores
+    #[arg(long)]
+    pub(super) allow_limits: bool,
     /// Serves other machines, too. The console has no login
     #[arg(long)]
     pub(super) allow_remote: bool,

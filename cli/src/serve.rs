@@ -27,7 +27,10 @@ pub(super) async fn serve(server: &Server, serve: &Serve) -> Result<u8, Failure>
     }
     // The console is there while the server is away, and says so.
     let locks = server.connect_lazy("leasehold")?;
-    let mut console = Console::new(&locks).allow_force(serve.allow_force).router();
+    let mut console = Console::new(&locks)
+        .allow_force(serve.allow_force)
+        .allow_limits(serve.allow_limits)
+        .router();
     if !serve.allow_remote {
         console = console.layer(middleware::from_fn(refuse_other_hosts));
     }

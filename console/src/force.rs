@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::forced::Taken;
+use super::form;
 use super::frame::{Asked, Frame, advice, html, render, status};
 use super::holders::Line;
 use super::query::{Query, link};
@@ -52,7 +53,7 @@ async fn confirmation(asked: &Asked, form: &Query, code: StatusCode, problem: &s
         frame: &asked.frame,
         name: shown(name),
         raw: name,
-        token: force.token(),
+        token: force.token.text(),
         problem,
         held: count(&info),
         holders: Line::holders(&info),
@@ -83,29 +84,10 @@ pub(super) async fn take(
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
     let Some(force) = &asked.app.force else { return asked.not_found() };
-    let refused = |status, text| asked.frame.problem(status, "The form was refused", text, "");
-    if !is_own(&headers, asked.authority.as_deref()) {
-        return refused(StatusCode::FORBIDDEN, "It came from another site than this console.");
-    }
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
-    if !kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded") {
-        return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "It is not a form.");
-    }
-    let form = match body {
-        Ok(body) => String::from_utf8(body.into()).ok().and_then(|text| Query::parse(&text).ok()),
-        Err(error) => {
-            return refused(error.status(), "It is too long, or was not sent to its end.");
-        }
+    let form = match form::read(&asked, (headers, body), &force.token) {
+        Ok(form) => form,
+        Err(refused) => return *refused,
     };
-    let Some(form) = form else {
-        return refused(StatusCode::BAD_REQUEST, "Its fields are too long, or not UTF-8.");
-    };
-    if !force.is_token(form.get("token")) {
-        let text = "It is not from this process, or from before its restart. Go back, reload the \
-                    page, and send the form again.";
-        return refused(StatusCode::FORBIDDEN, text);
-    }
     let (name, reason) = (form.get("name"), form.get("reason").trim());
     if !is_confirmed(form.get("confirm"), name) {
         let problem = "The name that you typed is not the name of this lock.";
@@ -144,18 +126,4 @@ pub(super) async fn take(
 fn is_confirmed(typed: &str, name: &str) -> bool {
     let typed = typed.trim();
     !typed.is_empty() && (typed == name.trim() || typed == shown(name).trim())
-}
-
-/// True if a browser sent the request because of a page of the same origin.
-///
-/// Browsers say so themselves with `Sec-Fetch-Site`, over HTTPS and to localhost. To another host
-/// over HTTP they send the origin alone.
-fn is_own(headers: &HeaderMap, authority: Option<&str>) -> bool {
-    let text = |name| headers.get(name).map(|it| it.to_str().unwrap_or("?"));
-    if let Some(site) = text(header::HeaderName::from_static("sec-fetch-site")) {
-        return site == "same-origin";
-    }
-    let origin = text(header::ORIGIN).and_then(|origin| origin.split_once("://"));
-    let host = text(header::HOST).or(authority);
-    matches!((origin, host), (Some((_, origin)), Some(host)) if origin.eq_ignore_ascii_case(host))
 }

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+use leasehold::Fence;
 use uuid::Uuid;
 
-use leasehold::Fence;
+use super::token::Token;
 
 /// How many results are kept for the pages that the browser is sent to.
 const RESULTS: usize = 64;
@@ -13,9 +14,7 @@ const RESULTS: usize = 64;
 /// What a console has that may take locks.
 #[derive(Debug)]
 pub(super) struct Force {
-    /// In each form. A page of another origin can make a browser send a form, but it can't read
-    /// one.
-    secret: String,
+    pub(super) token: Token,
     taken: Mutex<VecDeque<(String, Taken)>>,
 }
 
@@ -29,12 +28,7 @@ pub(super) struct Taken {
 
 impl Force {
     pub(super) fn new() -> Self {
-        Self { secret: Uuid::new_v4().to_string(), taken: Mutex::default() }
-    }
-
-    /// What each form has in it.
-    pub(super) fn token(&self) -> &str {
-        &self.secret
+        Self { token: Token::random(), taken: Mutex::default() }
     }
 
     /// The result of a POST, which the address of the next page names. Not the result itself:
@@ -52,11 +46,5 @@ impl Force {
         taken.truncate(RESULTS - 1);
         taken.push_front((id.clone(), result));
         id
-    }
-
-    /// Takes the same time for each wrong token.
-    pub(super) fn is_token(&self, token: &str) -> bool {
-        let pairs = token.bytes().zip(self.secret.bytes());
-        token.len() == self.secret.len() && pairs.fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
 }

@@ -13,6 +13,7 @@ use super::forced::Force;
 use super::live::Live;
 use super::query::{Query, Way};
 use super::text::shown;
+use super::token::Token;
 use leasehold::{LockError, Locks};
 
 /// What the pages of one console share.
@@ -22,6 +23,8 @@ pub(super) struct App {
     pub(super) live: Live,
     /// `None` in a console that only shows.
     pub(super) force: Option<Force>,
+    /// In the forms that change limits; `None` in a console that only shows them.
+    pub(super) limits: Option<Token>,
 }
 
 /// A request for a page.
@@ -79,10 +82,11 @@ impl Frame {
     }
 
     /// Each page of the navigation with its link and its title.
-    pub(super) fn pages(&self) -> [(&'static str, String, &'static str); 3] {
+    pub(super) fn pages(&self) -> [(&'static str, String, &'static str); 4] {
         let Way { home, up } = &self.way;
         [
             ("", home.clone(), "Locks"),
+            ("limits", format!("{up}limits"), "Limits"),
             ("clients", format!("{up}clients"), "Clients"),
             ("doctor", format!("{up}doctor"), "Doctor"),
         ]

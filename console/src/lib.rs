@@ -19,7 +19,7 @@
 //! and notes. Nest it behind the app's own authentication.
 //!
 //! The pages show all locks in use with a search, one lock with its holders and its queue, the
-//! clients, and what [`Locks::diagnose`] found. A server renders them, from templates that escape
+//! limits that operators have set, the clients, and what [`Locks::diagnose`] found. A server renders them, from templates that escape
 //! all text of others. They change by themselves, by server-sent events, and work without
 //! JavaScript otherwise. Nothing is loaded from another host: the `Content-Security-Policy`
 //! forbids it.
@@ -35,10 +35,12 @@ mod clients;
 mod doctor;
 mod force;
 mod forced;
+mod form;
 mod frame;
 mod holders;
 #[cfg(test)]
 mod hostile;
+mod limits;
 mod list;
 mod live;
 mod lock;
@@ -46,12 +48,14 @@ mod query;
 mod routes;
 mod search;
 mod text;
+mod token;
 
 use axum::Router;
 
 use self::forced::Force;
 use self::frame::App;
 use self::live::Live;
+use self::token::Token;
 // For the tool, which shows the same texts.
 #[doc(hidden)]
 pub use self::text::{short, shown};
@@ -111,13 +115,14 @@ pub fn console(locks: &Locks) -> Router {
 pub struct Console {
     locks: Locks,
     allow_force: bool,
+    allow_limits: bool,
 }
 
 impl Console {
     /// A console that only shows the locks that this client sees: those of its server and of its
     /// prefix.
     pub fn new(locks: &Locks) -> Self {
-        Self { locks: locks.clone(), allow_force: false }
+        Self { locks: locks.clone(), allow_force: false, allow_limits: false }
     }
 
     /// Lets people take a lock from its holders, as [`Locks::force_release`] does. Default: no,
@@ -137,12 +142,23 @@ impl Console {
         self
     }
 
+    /// Lets people set and unset the limits of semaphores, as [`Locks::limits`] does. Default: no,
+    /// and the route for it does not exist.
+    ///
+    /// The form asks who sets it and why. It is refused in the same cases as that of
+    /// [`allow_force`](Self::allow_force), and does not replace authentication either.
+    pub fn allow_limits(mut self, allow: bool) -> Self {
+        self.allow_limits = allow;
+        self
+    }
+
     /// The routes, for `nest`, `nest_service` or `merge`. Clones of the router share their
     /// pollers.
     ///
     /// The router must run in a Tokio runtime with timers.
     pub fn router(self) -> Router {
-        let force = self.allow_force.then(Force::new);
-        routes::router(App { locks: self.locks, live: Live::new(), force })
+        let (force, limits) =
+            (self.allow_force.then(Force::new), self.allow_limits.then(Token::random));
+        routes::router(App { locks: self.locks, live: Live::new(), force, limits })
     }
 }

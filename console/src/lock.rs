@@ -10,6 +10,7 @@ use super::chart::{Chart, History};
 use super::forced::Taken;
 use super::frame::{App, Asked, Frame, advice, html, render, status, store_down};
 use super::holders::Line;
+use super::limits;
 use super::live::{Look, Topic};
 use super::query::link;
 use super::text::{kind, short, shown};
@@ -35,6 +36,7 @@ struct Part {
     waiting: u64,
     kept: Option<String>,
     success: Option<String>,
+    limit: Option<String>,
     chart: Vec<(&'static str, String)>,
     summary: String,
     top: String,
@@ -87,6 +89,7 @@ fn part(info: &LockInfo, history: &History) -> String {
         waiting: info.waiting,
         kept: info.kept.map(short),
         success: info.last_success.as_ref().map(success),
+        limit: info.limit.as_deref().map(limits::summary),
         chart: lines,
         summary,
         top,

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 const LONGEST: usize = 8 * 1024;
 
 /// The parameters of a request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {

@@ -7,10 +7,10 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::map_response;
 use axum::response::Response;
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 
 use super::frame::{App, Asked};
-use super::{assets, clients, doctor, force, list, lock};
+use super::{assets, clients, doctor, force, limits, list, lock};
 
 /// The longest form, in bytes.
 const LONGEST_FORM: usize = 8 * 1024;
@@ -31,12 +31,13 @@ const HEADERS: [(HeaderName, &str); 6] = [
 ];
 
 pub(super) fn router(app: App) -> Router {
-    let allows_force = app.force.is_some();
+    let (allows_force, allows_limits) = (app.force.is_some(), app.limits.is_some());
     let mut routes = Router::new()
         .route("/", get(list::page))
         .route("/list-events", get(list::events))
         .route("/lock", get(lock::page))
         .route("/lock-events", get(lock::events))
+        .route("/limits", get(limits::page))
         .route("/clients", get(clients::page))
         .route("/doctor", get(doctor::page))
         .route("/script.js", get(assets::script))
@@ -44,6 +45,10 @@ pub(super) fn router(app: App) -> Router {
     if allows_force {
         let form = get(force::page).post(force::take);
         routes = routes.route("/force", form.layer(DefaultBodyLimit::max(LONGEST_FORM)));
+    }
+    if allows_limits {
+        let form = post(limits::change).layer(DefaultBodyLimit::max(LONGEST_FORM));
+        routes = routes.route("/limits", form);
     }
     // A router with a fallback can't be nested below a path with parameters.
     routes

@@ -7,6 +7,7 @@ mod browser;
 mod cost;
 mod force;
 mod hostile;
+mod limits;
 mod live;
 #[cfg(feature = "servers")]
 mod on_servers;

@@ -10,6 +10,8 @@ mod herd;
 #[cfg(feature = "servers")]
 mod lazy;
 #[cfg(feature = "servers")]
+mod limits;
+#[cfg(feature = "servers")]
 mod on_servers;
 #[cfg(feature = "servers")]
 mod pools;

@@ -135,20 +135,12 @@ impl OperatorLimits {
 
     /// Reads them before permits are asked for.
     pub(crate) async fn know(self: &Arc<Self>) -> Result<(), StoreError> {
-        let is_first = lock(&self.set).read == 0;
-        if self.are_known() || !self.read().await? {
-            return Ok(());
-        }
-        // In this process's memory no message is lost.
-        if is_first && self.is_elsewhere() {
-            self.look_again_and_again();
-        }
-        Ok(())
+        if self.are_known() { Ok(()) } else { self.read().await }
     }
 
     /// Changes one. The others of this client find it changed.
     pub(crate) async fn change(
-        &self,
+        self: &Arc<Self>,
         command: LimitCommand,
     ) -> Result<Vec<LimitOverride>, StoreError> {
         let (now, answer) = (self.moment(), self.store.limits(command));
@@ -157,8 +149,8 @@ impl OperatorLimits {
         Ok(set)
     }
 
-    /// Returns false if the user may not read them: then the limits of the code hold.
-    async fn read(&self) -> Result<bool, StoreError> {
+    /// A user that may not read them works by the limits of the code.
+    async fn read(self: &Arc<Self>) -> Result<(), StoreError> {
         let (now, answer) = (self.moment(), self.store.limits(LimitCommand::Read));
         match answer.await {
             Ok(set) => self.apply(now, &set),
@@ -167,11 +159,10 @@ impl OperatorLimits {
                     let error = &error.source;
                     tracing::warn!(%error, "the limits that operators set can't be read, and have no effect here");
                 }
-                return Ok(false);
             }
             Err(error) => return Err(error),
         }
-        Ok(true)
+        Ok(())
     }
 
     fn moment(&self) -> u64 {
@@ -180,7 +171,7 @@ impl OperatorLimits {
 
     /// Takes what was read, asked for at this moment. Waiters ask with the new limits, and no permit
     /// stays idle: it would be taken up without a question.
-    fn apply(&self, asked: u64, read: &[LimitOverride]) {
+    fn apply(self: &Arc<Self>, asked: u64, read: &[LimitOverride]) {
         let mut next = Set { read: asked, ..Set::default() };
         for limit in read {
             let (map, of) = match &limit.of {
@@ -201,6 +192,10 @@ impl OperatorLimits {
             }
             std::mem::replace(&mut *set, next)
         };
+        // In this process's memory no message is lost.
+        if before.read == 0 && self.is_elsewhere() {
+            self.look_again_and_again();
+        }
         if before.logs_changes(read) {
             self.hints.limits_changed();
         }

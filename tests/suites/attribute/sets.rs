@@ -139,6 +139,9 @@ async fn a_job_is_skipped_while_one_lock_is_held() {
     assert_eq!(runs, 2);
     skippable(&mut runs).await;
     assert_eq!(runs, 2, "without a client, it is logged");
+    locks.limits().name("n").set(0).await.unwrap();
+    locks.scope(skippable(&mut runs)).await;
+    assert_eq!(runs, 2, "an operator has closed it");
 }
 
 /// Two calls that name their locks in different orders.

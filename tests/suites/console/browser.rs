@@ -189,7 +189,7 @@ async fn hostile_names_do_nothing() {
     let scripts =
         "document.scripts.length === 1 && !document.querySelector('img, main svg:not([role])')";
     let fits = "document.documentElement.scrollWidth <= 390";
-    for page in ["", "/clients", "/doctor"] {
+    for page in ["", "/limits", "/clients", "/doctor"] {
         tab.go(&console.url(page)).await;
         if page.is_empty() {
             tab.sees("Live").await;
@@ -227,10 +227,13 @@ async fn everybody_can_read_it() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let _lease = locks.mutex("order:42").owner("worker-1").note("a note").ttl(LONG).lock().await;
     let _permit = locks.semaphore("reports", 4).ttl(LONG).acquire().await.unwrap();
+    locks.limits().label("a:{b}").by("ann").why("incident 42").set(0).await.unwrap();
     let waiting = waiter(&locks, "order:42", "worker-2").await;
-    let console = Served::start(app_with_force(&locks)).await;
+    let console = Console::new(&locks).allow_force(true).allow_limits(true).router();
+    let console = Served::start(Router::new().nest("/locks", console)).await;
     let mut tab = Tab::open().await;
-    let pages = ["", "/lock?name=order:42", "/force?name=order:42", "/clients", "/doctor"];
+    let pages =
+        ["", "/lock?name=order:42", "/force?name=order:42", "/limits", "/clients", "/doctor"];
     let pages = pages.into_iter().chain(["?q=none", "/none", "/lock?name=order:42&down"]);
     for page in pages {
         if page.ends_with("down") {

@@ -49,7 +49,7 @@ pub(super) async fn all_pages_are_harmless(locks: &Locks) {
         leases.push(mutex.lock().await.unwrap_or_else(|error| panic!("{name}: {error}")));
     }
     let app = app_with_force(locks);
-    for page in ["/locks", "/locks/clients", "/locks/doctor"] {
+    for page in ["/locks", "/locks/limits", "/locks/clients", "/locks/doctor"] {
         assert_harmless(&get(&app, page).await.text, page);
     }
     let list = get(&app, "/locks").await.text;

@@ -50,9 +50,10 @@ async fn it_can_be_nested_anywhere() {
         ("/service", Router::new().nest_service("/service", console(&locks))),
     ];
     for (base, app) in apps {
-        let mut pages: Vec<_> = ["", "?q=order", "/lock?name=order:42", "/clients", "/doctor"]
-            .map(|page| format!("{base}{page}"))
-            .to_vec();
+        let mut pages: Vec<_> =
+            ["", "?q=order", "/lock?name=order:42", "/limits", "/clients", "/doctor"]
+                .map(|page| format!("{base}{page}"))
+                .to_vec();
         if base.is_empty() {
             pages[..2].clone_from_slice(&["/".to_owned(), "/?q=order".to_owned()]);
         }
@@ -93,9 +94,10 @@ async fn it_can_be_nested_anywhere() {
 async fn each_response_is_protected() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let app = app(&locks);
-    let mut pages = ["", "/lock?name=a", "/clients", "/doctor", "/script.js", "/style.css"]
-        .map(|page| format!("/locks{page}"))
-        .to_vec();
+    let mut pages =
+        ["", "/lock?name=a", "/limits", "/clients", "/doctor", "/script.js", "/style.css"]
+            .map(|page| format!("/locks{page}"))
+            .to_vec();
     pages.extend(["/locks/none", "/locks/lock", "/locks?kind=x"].map(str::to_owned));
     for is_down in [false, true] {
         if is_down {
@@ -253,7 +255,8 @@ async fn odd_requests_are_refused() {
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{path}");
         assert!(answer.text.contains("<h1>"), "{path}: a page");
     }
-    for path in ["/locks", "/locks/lock?name=a", "/locks/clients", "/locks/doctor"] {
+    for path in ["/locks", "/locks/lock?name=a", "/locks/limits", "/locks/clients", "/locks/doctor"]
+    {
         for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
             let request = Request::builder().method(&method).uri(path);
             let answer = send(&app, request.body(Body::empty()).unwrap()).await;

@@ -52,6 +52,10 @@ pub(crate) async fn every_kind_and_question(locks: &Locks) {
     for lease in [again, write, other] {
         lease.release().await.unwrap();
     }
+    let limit = locks.limits().name("x");
+    limit.clone().set(1).await.unwrap();
+    assert_eq!(limit.get().await.unwrap().unwrap().limit, 1);
+    assert!(limit.unset().await.unwrap());
     for lease in [hold, read, permit] {
         let forced = locks.force_release(lease.key()).await.unwrap();
         assert!(matches!(forced, Forced::Released { held: 1, .. }), "{forced:?}");

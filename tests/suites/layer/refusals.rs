@@ -43,6 +43,34 @@ async fn a_kept_mutex_is_free_when_the_answer_says() {
     assert_eq!(ask(&LockLayer::mutex(&locks, "a"), "/").await.status(), StatusCode::OK);
 }
 
+/// An operator closes a route, and lowers the limit of another below what a request takes.
+#[tokio::test(start_paused = true)]
+async fn a_closed_semaphore_is_503_and_says_so() {
+    let locks = Locks::in_memory();
+    let waiting = LockLayer::semaphore(&locks, "a", 2).wait(Duration::from_secs(60));
+    let held = locks.semaphore("a", 2).acquire_many(2).await.unwrap();
+    let close = async {
+        tokio::task::yield_now().await;
+        locks.limits().name("a").by("ann").why("a secret reason").set(0).await.unwrap();
+    };
+    let (waits, ()) = tokio::join!(ask(&waiting, "/"), close);
+    assert_eq!(waits.status(), StatusCode::SERVICE_UNAVAILABLE, "it does not wait on");
+    drop(held);
+    for layer in [waiting.clone(), waiting.fail_open()] {
+        let response = ask(&layer, "/").await;
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(response.headers().get("retry-after").is_none());
+        let problem = problem(response).await;
+        assert_eq!(problem["title"], "Closed by an operator");
+        assert!(!problem.to_string().contains("secret"), "{problem}");
+    }
+    locks.limits().name("a").set(1).await.unwrap();
+    let heavy = LockLayer::semaphore(&locks, "a", 2).weight_by(|_| 2);
+    let detail = problem(ask(&heavy, "/").await).await["detail"].to_string();
+    assert!(detail.contains("this one takes more"), "{detail}");
+    assert_eq!(ask(&LockLayer::semaphore(&locks, "a", 2), "/").await.status(), StatusCode::OK);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_full_semaphore_is_429() {
     let locks = Locks::in_memory();

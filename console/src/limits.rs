@@ -1,0 +1,135 @@
+//! The page with the limits that operators have set, and the form that changes them.
+
+use std::borrow::Cow;
+use std::time::SystemTime;
+
+use askama::Template;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold::{LimitHandle, LimitOf, LimitOverride, LockError, LockKey, Locks};
+
+use super::form;
+use super::frame::{Asked, Frame, advice, html, render, status};
+use super::query::Query;
+use super::text::{short, shown};
+use super::token::Token;
+
+#[derive(Template)]
+#[template(path = "limits.html")]
+struct Page<'a> {
+    frame: &'a Frame,
+    limits: Vec<Row>,
+    /// Empty in a console that only shows them.
+    token: &'a str,
+    problem: &'a str,
+    /// What was typed before.
+    form: &'a Query,
+}
+
+/// A limit, for people.
+struct Row {
+    limit: u32,
+    of: String,
+    /// The name or the label itself, for the form.
+    raw: String,
+    is_label: bool,
+    ago: String,
+    by: String,
+    why: String,
+}
+
+impl Row {
+    fn of(set: &LimitOverride) -> Self {
+        let (raw, is_label) = match &set.of {
+            LimitOf::Label(label) => (label.clone(), true),
+            LimitOf::Name(name) => (name.clone(), false),
+            other => (other.to_string(), false),
+        };
+        Self {
+            limit: set.limit,
+            of: shown(&raw),
+            raw,
+            is_label,
+            ago: ago(set.at),
+            by: shown(&set.by),
+            why: shown(set.why.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+fn ago(at: SystemTime) -> String {
+    format!("{} ago", short(at.elapsed().unwrap_or_default()))
+}
+
+/// A limit in one line, for the page about a lock.
+pub(super) fn summary(set: &LimitOverride) -> String {
+    let limit = if set.limit == 0 { "0, closed".to_owned() } else { set.limit.to_string() };
+    let why = set.why.as_deref().map_or_else(String::new, |why| format!(": {}", shown(why)));
+    let (of, by) = (shown(&set.of.to_string()), shown(&set.by));
+    format!("{limit}, set for {of} by {by} {}{why}", ago(set.at))
+}
+
+pub(super) async fn page(asked: Asked) -> Response {
+    let nothing = Query::default();
+    shown_with(&asked, &nothing, StatusCode::OK, "").await
+}
+
+/// The page, with what was typed before.
+async fn shown_with(asked: &Asked, form: &Query, code: StatusCode, problem: &str) -> Response {
+    let limits = match asked.app.locks.limits().list().await {
+        Ok(limits) => limits,
+        Err(error) => {
+            let (status, text) = (status(&error), error.to_string());
+            return asked.frame.problem(status, "The lock store failed", &text, advice(&error));
+        }
+    };
+    let page = Page {
+        frame: &asked.frame,
+        limits: limits.iter().map(Row::of).collect(),
+        token: asked.app.limits.as_ref().map_or("", Token::text),
+        problem: &shown(problem),
+        form,
+    };
+    html(code, render(&page))
+}
+
+/// Sets or unsets a limit, if the form comes from the page above.
+pub(super) async fn change(
+    asked: Asked,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let Some(token) = &asked.app.limits else { return asked.not_found() };
+    let form = match form::read(&asked, (headers, body), token) {
+        Ok(form) => form,
+        Err(refused) => return *refused,
+    };
+    match changed(&asked.app.locks, &form).await {
+        Ok(()) => (StatusCode::SEE_OTHER, [(header::LOCATION, "./limits")]).into_response(),
+        Err(problem) => shown_with(&asked, &form, StatusCode::UNPROCESSABLE_ENTITY, &problem).await,
+    }
+}
+
+/// Does what a form says, or says what is wrong with it.
+async fn changed(locks: &Locks, form: &Query) -> Result<(), Cow<'static, str>> {
+    let said = |error: LockError| Cow::Owned(error.to_string());
+    let handle = handle(locks, form).map_err(said)?;
+    let (by, why) = (form.get("by").trim(), form.get("why").trim());
+    if form.get("do") == "unset" {
+        return handle.unset().await.map(drop).map_err(said);
+    }
+    let limit = form.get("limit").trim().parse();
+    let limit = limit.map_err(|_| "The limit is a whole number from 0, such as 4.")?;
+    if by.is_empty() || why.is_empty() {
+        return Err("Say who sets the limit, and why: whoever is refused reads it.".into());
+    }
+    handle.by(by).why(why).set(limit).await.map_err(said)
+}
+
+fn handle(locks: &Locks, form: &Query) -> Result<LimitHandle, LockError> {
+    let (limits, of) = (locks.limits(), form.get("of"));
+    // Exactly that name: the list shows it.
+    Ok(if form.get("kind") == "label" { limits.label(of) } else { limits.name(LockKey::new(of)?) })
+}

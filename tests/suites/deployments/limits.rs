@@ -1,0 +1,121 @@
+//! Limits that an operator sets: how soon they hold, and for whom.
+
+use std::time::Duration;
+
+use leasehold::{LockError, Locks};
+use leasehold_tests::rights::{LOGIN, Rights};
+use leasehold_tests::server::Server;
+use tokio::time::{Instant, sleep};
+
+const POOL: &str = "pool";
+
+/// Waits until a client is refused, and says how long that took.
+async fn until_closed(locks: &Locks) -> Duration {
+    let begun = Instant::now();
+    while !locks.semaphore(POOL, 8).try_acquire().await.is_err_and(|error| error.is_closed()) {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        sleep(Duration::from_millis(10)).await;
+    }
+    begun.elapsed()
+}
+
+async fn as_user(server: &Server, more: &str) -> Locks {
+    Rights::of_the_docs().and(more).give([server]).await;
+    Locks::connect(&server.url_as(LOGIN)).await.unwrap()
+}
+
+/// A client that gets no message looks every ten seconds.
+#[tokio::test]
+async fn a_client_without_messages_learns_of_a_limit_in_ten_seconds() {
+    let server = Server::start();
+    let operator = Locks::connect(&server.url()).await.unwrap();
+    let silent = as_user(&server, "-subscribe -publish").await;
+    silent.semaphore(POOL, 8).acquire().await.unwrap().release().await.unwrap();
+    operator.limits().name(POOL).set(0).await.unwrap();
+    let took = until_closed(&silent).await;
+    // The look itself takes a moment on a busy machine.
+    assert!(took < Duration::from_secs(13), "{took:?}");
+}
+
+/// A user of before, without the right to read them, works as before.
+#[tokio::test]
+async fn without_the_right_to_read_them_the_limits_of_the_code_hold() {
+    let server = Server::start();
+    let operator = Locks::connect(&server.url()).await.unwrap();
+    operator.limits().name(POOL).set(0).await.unwrap();
+    let former = as_user(&server, "-hgetall").await;
+    let pool = former.semaphore(POOL, 2);
+    let _both = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
+    assert!(matches!(pool.try_acquire().await, Err(LockError::Busy { .. })));
+    let error = former.limits().list().await.unwrap_err();
+    assert!(error.is_store_failure(), "{error}");
+}
+
+/// Two versions of the code run side by side, with different limits.
+#[tokio::test]
+async fn during_a_deploy_each_grant_keeps_to_its_own_limit_unless_an_operator_has_set_one() {
+    let server = Server::start();
+    let [old, new] = [
+        Locks::connect(&server.url()).await.unwrap(),
+        Locks::connect(&server.url()).await.unwrap(),
+    ];
+    let (of_old, of_new) = (old.semaphore(POOL, 2), new.semaphore(POOL, 4));
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(of_new.acquire().await.unwrap());
+    }
+    assert!(of_old.try_acquire().await.is_err(), "three are held, and it allows two");
+    held.push(of_new.try_acquire().await.unwrap());
+    assert!(of_new.try_acquire().await.is_err());
+    held.truncate(1);
+    while of_old.try_acquire().await.is_err() {
+        // The others are released in the background.
+        sleep(Duration::from_millis(5)).await;
+    }
+    // Both versions keep to that of the operator, also the one that starts after it was set.
+    old.limits().name(POOL).set(1).await.unwrap();
+    let third = Locks::connect(&server.url()).await.unwrap();
+    assert!(third.semaphore(POOL, 9).try_acquire().await.is_err());
+    for pool in [&of_old, &of_new] {
+        let begun = Instant::now();
+        while pool.try_acquire().await.is_ok() {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// While none is set, a permit costs what it did: the limits are read once.
+#[tokio::test]
+async fn limits_that_nobody_sets_cost_one_command_for_each_client() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let begun = Instant::now();
+    for _ in 0..100 {
+        locks.semaphore(POOL, 2).acquire().await.unwrap().release().await.unwrap();
+    }
+    let stats: String = redis::cmd("INFO")
+        .arg("commandstats")
+        .query_async(&mut server.redis().await)
+        .await
+        .unwrap();
+    let reads = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hgetall:calls="));
+    let reads: u64 = reads.and_then(|it| it.split(',').next()).unwrap().parse().unwrap();
+    let looks = begun.elapsed().as_secs() / 10;
+    assert!((1..=1 + looks).contains(&reads), "{reads}");
+}
+
+/// A server that has lost its data has no limits; the code's hold.
+#[tokio::test]
+async fn a_limit_ends_with_the_data_of_its_server() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    locks.limits().name(POOL).set(0).await.unwrap();
+    until_closed(&locks).await;
+    redis::cmd("FLUSHALL").exec_async(&mut server.redis().await).await.unwrap();
+    let begun = Instant::now();
+    while locks.semaphore(POOL, 8).try_acquire().await.is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(13));
+        sleep(Duration::from_millis(20)).await;
+    }
+}
