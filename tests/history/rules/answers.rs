@@ -5,8 +5,17 @@ use std::collections::HashMap;
 use crate::history::{History, Request};
 use crate::line::Kind;
 
-const REFUSALS: [&str; 8] =
-    ["busy", "timed-out", "store", "quorum", "gave-up", "shut-down", "done", "ticket-ended"];
+const REFUSALS: [&str; 9] = [
+    "busy",
+    "timed-out",
+    "store",
+    "quorum",
+    "gave-up",
+    "shut-down",
+    "done",
+    "ticket-ended",
+    "closed",
+];
 
 const RELEASES: [&str; 9] =
     ["free", "still", "kept", "lingers", "lost", "store", "quorum", "dropped", "detached"];

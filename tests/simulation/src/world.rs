@@ -17,6 +17,7 @@ mod kept;
 mod listeners;
 mod liveness;
 mod mistakes;
+mod operators;
 mod orphans;
 mod plan;
 #[cfg(test)]

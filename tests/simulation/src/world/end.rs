@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::client::Client;
 use super::turns::{Worker, reason};
 use super::version::{MOST_PERMITS, USUAL_TTL};
-use super::wishes::{PROBES, Part, Wish};
+use super::wishes::{PERMITS, PROBES, Part, SEATS, Wish};
 use crate::network::Network;
 use crate::process;
 
@@ -20,6 +20,14 @@ const WAIT: Duration = Duration::from_secs(40);
 
 /// Asks for all of each lock.
 pub(super) async fn ask_for_all(worker: Worker) {
+    if let Client::All(locks) = &worker.client {
+        // An operator may have died.
+        for lock in [PERMITS, SEATS] {
+            if let Err(error) = locks.limits().name(lock).unset().await {
+                worker.shared.violation(format!("at the end the limit of {lock} stays: {error}"));
+            }
+        }
+    }
     for (lock, kind) in PROBES {
         let is_quorum = matches!(worker.client, Client::Quorum(_));
         if is_quorum && !matches!(kind, Kind::Mutex | Kind::Write) {

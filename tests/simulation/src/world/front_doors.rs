@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use http::{Request, Response, StatusCode};
-use leasehold::tower::{LayerLock, RequestKey};
+use leasehold::tower::{LayerLock, Refusal, RequestKey};
 use leasehold::{LeaseHandle, LeaseSetHandle, LockError, LockLayer, Locks, distributed_lock};
 use leasehold_history::{Kind, Line};
 use tokio::time::{sleep, timeout};
@@ -126,12 +126,23 @@ async fn under_the_layer(locks: &Locks, body: Arc<Body>) -> &'static str {
     }
 }
 
+/// An answer by the status alone. That of a store that fails is the same as that of a limit of an
+/// operator.
+fn told(refusal: &Refusal) -> Response<&'static str> {
+    let mut response = Response::new("");
+    *response.status_mut() = match refusal {
+        Refusal::Closed(_) => StatusCode::GONE,
+        other => other.status(),
+    };
+    response
+}
+
 /// Answers a request, and reads the answer's body to its end.
 async fn answered<K>(layer: LockLayer<K>, body: Arc<Body>) -> &'static str
 where
     K: RequestKey + Clone + Send + Sync + 'static,
 {
-    let service = layer.layer(service_fn(move |_: Request<String>| {
+    let service = layer.on_refused(told).layer(service_fn(move |_: Request<String>| {
         let body = body.clone();
         async move {
             body.hold().await;
@@ -143,6 +154,7 @@ where
     match response.status() {
         StatusCode::OK => "dropped",
         StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS => "busy",
+        StatusCode::GONE => "closed",
         _ => "store",
     }
 }

@@ -28,6 +28,7 @@ fn id_of(lease: &Lease, ids: &[String], wish: &Wish) -> String {
 impl Worker {
     /// Notes what was granted.
     pub(super) fn got(&self, guard: &Guard, ids: &[String], wish: &Wish, at: Nanos) {
+        self.expect_open(wish, at);
         for lease in guard.leases() {
             let id = id_of(lease, ids, wish);
             let token = self.got_one(&lease.handle(), &id, at);

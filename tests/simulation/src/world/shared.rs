@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use leasehold_history::{Effect, History, Line, Request};
+use leasehold_history::{Effect, History, Line, Nanos, Request};
 use tokio::sync::watch;
 
 use super::claims::Claims;
@@ -29,6 +29,10 @@ struct State {
     /// A server may have forgotten something, or its clock was set.
     was_forgotten: bool,
     trace: Trace,
+    /// The locks whose limits an operator changes.
+    operated: BTreeSet<&'static str>,
+    /// Since when locks are closed.
+    closed: BTreeMap<&'static str, Nanos>,
     tickets: Vec<Travelling>,
     ended: BTreeSet<String>,
     /// Until when processes may come late to their turn at a lock: they have futures that nobody polls.
@@ -45,6 +49,8 @@ impl Shared {
             unpolled: BTreeSet::new(),
             was_forgotten: false,
             trace,
+            operated: BTreeSet::new(),
+            closed: BTreeMap::new(),
             tickets: Vec::new(),
             ended: BTreeSet::new(),
             neglected: BTreeMap::new(),
@@ -92,6 +98,28 @@ impl Shared {
     /// True once a server may have forgotten something, or its clock was set.
     pub(super) fn was_forgotten(&self) -> bool {
         self.state().was_forgotten
+    }
+
+    /// Lets an operator change the limit of a lock, unless another does.
+    pub(super) fn begins_as_operator(&self, lock: &'static str) -> bool {
+        self.state().operated.insert(lock)
+    }
+
+    pub(super) fn ends_as_operator(&self, lock: &str) {
+        self.state().operated.remove(lock);
+    }
+
+    /// Notes since when a lock is closed, if it is.
+    pub(super) fn note_closed(&self, lock: &'static str, since: Option<Nanos>) {
+        let mut state = self.state();
+        match since {
+            Some(since) => drop(state.closed.insert(lock, since)),
+            None => drop(state.closed.remove(lock)),
+        }
+    }
+
+    pub(super) fn closed(&self, lock: &str) -> Option<Nanos> {
+        self.state().closed.get(lock).copied()
     }
 
     pub(super) fn put_ticket(&self, travelling: Travelling) {

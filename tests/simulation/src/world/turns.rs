@@ -88,6 +88,12 @@ impl Worker {
                 continue;
             }
             let owner = format!("{}.{task}", self.name);
+            if let Client::All(locks) = &self.client
+                && rng.u16(..300) == 0
+            {
+                self.turn_as_operator(locks, &mut rng).await;
+                continue;
+            }
             match rng.u8(..40) {
                 0 => {
                     self.turn_as_candidate(&mut rng).await;

@@ -11,10 +11,10 @@ use super::version::{LONG_TTL, USUAL_TTL, Version};
 /// The locks that all processes use.
 pub(super) const MUTEXES: [&str; 3] = ["mutex", "second", "of:{7}:third"];
 const REENTRANT: &str = "reentrant";
-const PERMITS: &str = "permits";
+pub(super) const PERMITS: &str = "permits";
 
 /// Permits that are only taken together with other locks.
-const SEATS: &str = "seats";
+pub(super) const SEATS: &str = "seats";
 pub(super) const RW: &str = "rw";
 const JOB: &str = "job";
 const TASK: &str = "task";

@@ -1,0 +1,62 @@
+//! Operators, who change the limits of semaphores while others use them.
+//!
+//! A limit that they set is never above that of a version, so the rules of the history hold. What
+//! they close stays closed: once every process must know it, nobody may get in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold::Locks;
+use leasehold_history::Nanos;
+use tokio::time::sleep;
+
+use super::turns::{Worker, millis, nanos, now};
+use super::wishes::{PERMITS, Part, SEATS, Wish};
+
+/// A process that hears nothing looks every ten seconds, and its look may be late, or lost.
+const KNOWN: Duration = Duration::from_secs(25);
+
+impl Worker {
+    /// Sets a limit for some time.
+    pub(super) async fn turn_as_operator(self: &Arc<Self>, locks: &Locks, rng: &mut Rng) {
+        let (lock, most) = if rng.u8(..4) == 0 { (PERMITS, 1) } else { (SEATS, 2) };
+        if !self.shared.begins_as_operator(lock) {
+            return;
+        }
+        let limit = if rng.bool() { 0 } else { rng.u32(..=most) };
+        let handle = || locks.limits().name(lock).by(&self.name).why("a test");
+        let is_set = handle().set(limit).await.is_ok();
+        if is_set && limit == 0 {
+            self.shared.note_closed(lock, Some(now()));
+            // Its own client knows at once.
+            if locks.semaphore(lock, 1).try_acquire().await.is_ok() {
+                self.shared
+                    .violation(format!("limit: {} has closed `{lock}`, and gets in", self.name));
+            }
+        }
+        // The many who use the permits are not to stand still for long.
+        let time = if lock == SEATS { millis(rng, 0..40_000) } else { millis(rng, 0..3_000) };
+        tokio::select! {
+            () = sleep(time) => {}
+            () = self.shared.ending(&self.name) => {}
+        }
+        self.shared.note_closed(lock, None);
+        while handle().unset().await.is_err() && !self.is_ending() {
+            sleep(millis(rng, 0..500)).await;
+        }
+        self.shared.ends_as_operator(lock);
+    }
+
+    /// Nobody gets a permit of what was closed long ago.
+    pub(super) fn expect_open(&self, wish: &Wish, at: Nanos) {
+        for Part { lock, .. } in &wish.parts {
+            if self.shared.closed(lock).is_some_and(|since| since + nanos(KNOWN) < at)
+                && !self.shared.was_forgotten()
+            {
+                self.shared
+                    .violation(format!("limit: {} gets in, and `{lock}` is closed", self.name));
+            }
+        }
+    }
+}
