@@ -21,6 +21,14 @@ pub(super) async fn limit(server: &Server, limit: &Limit, json: bool) -> Result<
                 handle = handle.why(why);
             }
             handle.set(*limit).await?;
+            if !of.label
+                && of.name.contains('{')
+                && locks.inspect(LockKey::new(&*of.name)?).await?.kind.is_none()
+            {
+                tell(
+                    "leasehold: no semaphore has exactly this name; for all names of a template, unset it and add --label",
+                );
+            }
             if json {
                 writeln!(out, "{}", json!({ "name": of.name, "label": of.label, "limit": limit }))?;
             } else if *limit == 0 {

@@ -125,6 +125,16 @@ async fn changed(locks: &Locks, form: &Query) -> Result<(), Cow<'static, str>> {
     if by.is_empty() || why.is_empty() {
         return Err("Say who sets the limit, and why: whoever is refused reads it.".into());
     }
+    let of = form.get("of");
+    if form.get("kind") != "label" && of.contains('{') {
+        let key = LockKey::new(of).map_err(said)?;
+        if locks.inspect(key).await.map_err(said)?.kind.is_none() {
+            return Err(
+                "No lock has exactly this name. For all names of a template, choose its label."
+                    .into(),
+            );
+        }
+    }
     handle.by(by).why(why).set(limit).await.map_err(said)
 }
 

@@ -116,17 +116,26 @@ mod tests {
 
     #[test]
     fn a_lock_has_no_options_of_the_call() {
-        for option in ["ttl = \"1s\"", "wait = WAIT", "owner = o", "linger = \"1s\"", "reentrant"] {
+        let none = "is no argument of one lock of a set, which are `key`, `permits`, `weight` and `mode`: ";
+        for (option, advice) in [
+            ("ttl = \"1s\"", "write it beside `all(...)`, for all of them"),
+            ("wait = WAIT", "write it beside `all(...)`, for all of them"),
+            (
+                "linger = \"1s\"",
+                "`linger` can't be combined with `all`: only a function with one lock has it",
+            ),
+            (
+                "reentrant",
+                "`reentrant` can't be combined with `all`: only a function with one lock has it",
+            ),
+        ] {
             let name = option.split(' ').next().unwrap();
             let told = mistakes(&format!("all(lock(key = \"a\", {option}))"));
-            let text = format!(
-                "`{name}` is no argument of one lock of a set, which are `key`, `permits`, \
-                                `weight` and `mode`: write it beside `all(...)`, for all of them"
-            );
-            assert_eq!(told, [text]);
+            assert_eq!(told, [format!("`{name}` {none}{advice}")]);
         }
         let told = mistakes("all(lock(kay = \"a\"))");
-        assert!(told[0].starts_with("unknown argument `kay`: did you mean `key`?"), "{told:?}");
+        let there_are = "(the arguments are `key`, `permits`, `weight`, `mode`)";
+        assert_eq!(told, [format!("unknown argument `kay`: did you mean `key`? {there_are}")]);
     }
 
     #[test]
@@ -134,6 +143,8 @@ mod tests {
         for option in [
             "key = \"b\"",
             "permits = 2",
+            "weight = 2",
+            "offset = \"1s\"",
             "mode = \"read\"",
             "once = \"1h\"",
             "once_per = \"1h\"",

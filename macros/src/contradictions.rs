@@ -19,9 +19,11 @@ const OWN: [Rule; 4] = [
         not_with: &[
             ("key", "each lock of the set has its own `key`"),
             ("permits", "each lock of the set has its own `permits`"),
+            ("weight", "each lock of the set has its own `weight`"),
             ("mode", "each lock of the set has its own `mode`"),
             ("once", OF_ONE),
             ("once_per", OF_ONE),
+            ("offset", OF_ONE),
             ("hold_at_least", OF_ONE),
             ("linger", OF_ONE),
             ("reentrant", OF_ONE),
@@ -46,6 +48,12 @@ const OWN: [Rule; 4] = [
         ..rule("reentrant")
     },
 ];
+
+/// Why an argument does not go with `all`, if it does not.
+pub(crate) fn excluded_by_all(name: &Ident) -> Option<&'static str> {
+    let all = OWN.iter().find(|rule| rule.option == "all")?;
+    all.not_with.iter().find(|(other, _)| name == other).map(|(_, why)| *why)
+}
 
 /// The contradictions among the names that were `given`, and among the `options` whose
 /// values are valid.
@@ -81,7 +89,8 @@ fn problem(rule: &Rule, is_given: impl Fn(&str) -> bool) -> Option<String> {
             "`{option}` can't be combined with `{other}`: {why}; remove one of them"
         ));
     }
-    let (other, why) = rule.needs.filter(|(other, _)| !is_given(other))?;
+    // Of a set, `all` says it.
+    let (other, why) = rule.needs.filter(|(other, _)| !is_given(other) && !is_given("all"))?;
     Some(format!("{why}: add `{other} = ...`, or remove `{option}`"))
 }
 

@@ -86,8 +86,8 @@ fn signature(input: ParseStream<'_>) -> Result<Signature> {
     let is_ours =
         |path: &Path| path.segments.last().is_some_and(|it| it.ident == "distributed_lock");
     if let Some(second) = others.iter().find(|it| is_ours(it.path())) {
-        let text = "a function can have one `#[distributed_lock]`: to acquire several locks, use \
-                    `locks.all(..)` or `locks.together()` in the body";
+        let text = "a function can have one `#[distributed_lock]`: to take several locks, write \
+                    `all(lock(key = ..), lock(key = ..))` in it";
         return Err(Error::new_spanned(second, text));
     }
     input.parse::<Visibility>()?;

@@ -164,7 +164,7 @@ mod values;
 /// other arguments stand beside `all`, for all of them.
 ///
 /// ```
-/// use leasehold::{LockError, distributed_lock};
+/// use leasehold::{LockError, distributed_lock, lock_key};
 ///
 /// #[distributed_lock(
 ///     all(
@@ -176,26 +176,33 @@ mod values;
 ///     lease = leases,
 /// )]
 /// async fn transfer(from: u64, to: u64, amount: u64) -> Result<(), LockError> {
-///     let fence = leases.fence(format!("account:{from}"))?;
+///     let fence = leases.fence(lock_key!("account:{from}")?)?;
 ///     Ok(()) // nobody else works on one of the two accounts
 /// }
 /// ```
 ///
 /// If all are free mutexes and permits, one command acquires them, on a cluster if they share a
-/// slot. Otherwise they are acquired in the order of their names, so that two calls never wait for
-/// each other. A call that waits for one lock holds those whose names come before: give the narrow
-/// limit a name that comes first, such as `tenant:acme` before `total`.
+/// slot. Otherwise they are acquired in the order of their names, so that no two calls wait for each
+/// other in a circle. A call that waits for one lock holds those whose names come before: give the
+/// narrow limit a name that comes first, such as `tenant:acme` before `total`. `max_hold` counts from
+/// the grant of each, so a wait for the next lock uses it up; with `auto_renew = false` it uses up the
+/// `ttl`, too.
 ///
-/// The error of a call names the lock that was not free. `lease = name` is a `LeaseSetHandle`. When
-/// one lease is lost, the body is stopped. `once`, `once_per`, `hold_at_least`, `linger` and
-/// `reentrant` are for one lock only.
+/// A name may be given twice if both are mutexes, readers or writers, as both accounts of the example:
+/// it counts once. Any other lock of the same name is an `InvalidOption`.
+///
+/// The error of a call names the lock that was not free. When one lease is lost, the body is stopped,
+/// and the other locks are released. `lease = name` is a `LeaseSetHandle`; functions below find it
+/// with `LeaseSetHandle::current()`, where `LeaseHandle::current()` is the last lock by name alone.
+/// `once`, `once_per`, `hold_at_least`, `linger` and `reentrant` are for one lock only.
 ///
 /// # The lease in the body
 ///
 /// With `lease = name` the body has a `LeaseHandle` of that name, or a `LeaseSetHandle` if it
 /// runs under several locks. It has the key, the
 /// fencing token, the remaining time, and `lost()`, which resolves when the lease is lost.
-/// Functions that the body calls find the same handle with `LeaseHandle::current()`.
+/// Functions that the body calls find the same handle with `LeaseHandle::current()`; under several
+/// locks, with `LeaseSetHandle::current()`.
 ///
 /// The fencing token is for the resource to check. A process can be paused past the end of
 /// its lease, and goes on for a moment when it wakes up. If a newer holder has written

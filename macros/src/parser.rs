@@ -8,7 +8,7 @@ use syn::{Error, Path, Result, Token, parse::Parser, parse_quote, punctuated::Pu
 use crate::{
     args::{Args, CallOption, SetKind, SetLock, Target},
     argument::{Argument, LockArguments, Value},
-    contradictions::contradictions,
+    contradictions::{contradictions, excluded_by_all},
     duration,
     values::{self, IfHeld, Key},
 };
@@ -119,7 +119,10 @@ impl Reader {
                 let value = duration::read(other, &value)?;
                 (name, value)
             }
-            other => return Err(Error::new(name.span(), unknown(other))),
+            other => {
+                let known = of_a_lock.unwrap_or(&NAMES);
+                return Err(Error::new(name.span(), unknown(other, known)));
+            }
         };
         self.options.push(CallOption { name, value });
         Ok(())
@@ -195,16 +198,20 @@ fn combined(mistakes: Vec<Error>) -> Option<Error> {
 }
 
 fn beside_all(name: &Ident) -> String {
+    let advice = match excluded_by_all(name) {
+        Some(why) => format!("`{name}` can't be combined with `all`: {why}"),
+        None => "write it beside `all(...)`, for all of them".to_owned(),
+    };
     format!(
         "`{name}` is no argument of one lock of a set, which are `key`, `permits`, `weight` and `mode`: \
-         write it beside `all(...)`, for all of them"
+         {advice}"
     )
 }
 
-fn unknown(name: &str) -> String {
-    let there_are = format!("the arguments are `{}`", NAMES.join("`, `"));
+fn unknown(name: &str, known: &[&str]) -> String {
+    let there_are = format!("the arguments are `{}`", known.join("`, `"));
     let distance = |known: &&str| strsim::damerau_levenshtein(name, known);
-    let near = NAMES.into_iter().min_by_key(distance);
+    let near = known.iter().copied().min_by_key(distance);
     match near.filter(|known| distance(known) <= known.len().max(3) / 3) {
         Some(near) => {
             format!("unknown argument `{name}`: did you mean `{near}`? ({there_are})")

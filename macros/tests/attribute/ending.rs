@@ -71,6 +71,30 @@ async fn finishes(argument: Carried<'_>, how: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(all(lock(key = "body"), lock(key = "pool", permits = 2)), max_hold = "1s")]
+async fn stops_under_several(argument: Carried<'_>, how: &str) -> Result<(), Refused> {
+    let argument = argument; // moved in here, and not its field alone
+    let _local = Carried(argument.0, "local");
+    match how {
+        "loss" | "cancel" => std::future::pending().await,
+        "panic" => panic!("as asked"),
+        _ => task::yield_now().await,
+    }
+    Ok(())
+}
+
+#[distributed_lock(all(lock(key = "body"), lock(key = "pool", permits = 2)), on_lost = "finish")]
+async fn finishes_under_several(argument: Carried<'_>, how: &str) -> Result<(), LockError> {
+    let argument = argument; // moved in here, and not its field alone
+    let _local = Carried(argument.0, "local");
+    match how {
+        "cancel" => std::future::pending().await,
+        "panic" => panic!("as asked"),
+        _ => task::yield_now().await,
+    }
+    Ok(())
+}
+
 #[distributed_lock(key = "body")]
 async fn uses_a_part(_guard: Carried<'_>, part: Carried<'_>) -> Result<(), LockError> {
     part.0.note("body".to_owned());
@@ -108,6 +132,10 @@ async fn a_body_is_dropped_under_its_lease() {
         assert_eq!(log.take(), all_in(LeaseState::Held), "{how}");
         end(how, finishes(Carried(&log, "argument"), how)).await;
         assert_eq!(log.take(), all_in(LeaseState::Held), "{how}, to its end");
+        end(how, stops_under_several(Carried(&log, "argument"), how)).await;
+        assert_eq!(log.take(), all_in(LeaseState::Held), "{how}, of several");
+        end(how, finishes_under_several(Carried(&log, "argument"), how)).await;
+        assert_eq!(log.take(), all_in(LeaseState::Held), "{how}, of several, to its end");
     }
 }
 

@@ -49,7 +49,7 @@ impl Locks {
         let info = store.inspect(&key).await;
         let mut info = info.map_err(|error| LockError::store(Step::Inspect, &key, error))?;
         if info.kind == Some(LockKind::Semaphore) {
-            // A user without that right sees the rest.
+            // Who can't read them sees the rest.
             let read = async { store.limits(LimitCommand::Read).await.unwrap_or_default() };
             let set = limits.get_or_init(|| read).await;
             info.limit = LimitOverride::that_may_hold(set, &key).map(Box::new);

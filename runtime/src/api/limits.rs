@@ -8,7 +8,7 @@ use crate::core::error::{LockError, Step};
 use crate::core::key::IntoLockKey;
 use crate::core::limit_override::{LimitOf, LimitOverride};
 use crate::engine::shared::Shared;
-use crate::store::{Ask, LimitCommand, LockInfo, LockKind, MOST_LIMITS, Note};
+use crate::store::{Ask, LimitCommand, LockInfo, LockKind, MOST_LIMITS, Note, StoreError};
 use crate::system;
 
 /// The limits of semaphores that operators have set, from [`Locks::limits`].
@@ -156,8 +156,8 @@ impl LimitHandle {
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidOption`] if the name is that of another kind of lock, or if somebody
-    ///   holds or waits for more of it than the limit; if the label is empty or longer than 200
+    /// - [`LockError::InvalidOption`] if another kind of lock is in use under the name, or if one of
+    ///   the first 64 holders or waiters has or wants more of it than the limit; if the label is empty or longer than 200
     ///   bytes; or if 1000 other limits are set.
     /// - [`LockError::InvalidKey`] if no lock can have the name.
     /// - [`LockError::Store`] if the store failed, or refuses the client. The limit may be set.
@@ -180,6 +180,7 @@ impl LimitHandle {
     /// ```
     pub async fn set(self, limit: u32) -> Result<(), LockError> {
         let of = self.check()?;
+        self.shared.client.keeper.check_not_forked().map_err(|error| failed(&of, error))?;
         if let Of::Name(key) = &self.of {
             let key = key.get()?;
             let info = self.shared.client.store.inspect(&key).await;
@@ -273,10 +274,13 @@ impl LimitHandle {
         command: LimitCommand,
     ) -> Result<Vec<LimitOverride>, LockError> {
         let client = &self.shared.client;
-        let failed = |error| LockError::of_store(Step::ChangeLimit, of.to_string(), None, error);
-        client.keeper.check_not_forked().map_err(failed)?;
-        client.limits.change(command).await.map_err(failed)
+        client.keeper.check_not_forked().map_err(|error| failed(of, error))?;
+        client.limits.change(command).await.map_err(|error| failed(of, error))
     }
+}
+
+fn failed(of: &LimitOf, error: StoreError) -> LockError {
+    LockError::of_store(Step::ChangeLimit, of.to_string(), None, error)
 }
 
 /// Whether a limit fits a lock, as it is in use now.

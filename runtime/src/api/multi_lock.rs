@@ -28,7 +28,7 @@ use crate::store::{Kind, RequestSpec};
 /// [`Locks::semaphore`](crate::Locks::semaphore) and [`Locks::rw_lock`](crate::Locks::rw_lock). If
 /// all are mutexes or permits and all are free, one command acquires them. Otherwise they are
 /// acquired one after another, in the order of their names, whatever order they were given in. So
-/// two callers with names in common never wait for each other.
+/// callers with names in common never wait for each other in a circle.
 ///
 /// A caller that waits for one lock holds those whose names come before. So give the limit of
 /// one tenant a name that comes before that of the limit for all: `tenant:acme`, then
@@ -256,7 +256,7 @@ impl MultiLock {
     ///   last.
     /// - [`LockError::Busy`] in the same case, with a wait of zero.
     /// - [`LockError::InvalidOption`] if no name is given, or more than 64; if a name is given
-    ///   to two locks that are not both mutexes; if a limit is 0, or a weight is 0 or above its
+    ///   to two locks that are not both mutexes, readers or writers; if a limit is 0, or a weight is 0 or above its
     ///   limit; or if an option is out of its range. No command is sent.
     /// - [`LockError::Closed`] if an operator has set a [limit](crate::Locks::limits) of one of the
     ///   semaphores that leaves no room for the request, such as 0.
@@ -298,7 +298,7 @@ impl MultiLock {
     /// - [`LockError::Busy`] if one of the locks is not free, or is waited for. It names the
     ///   first such lock.
     /// - [`LockError::InvalidOption`] if no name is given, or more than 64; if a name is given
-    ///   to two locks that are not both mutexes; if a limit is 0, or a weight is 0 or above its
+    ///   to two locks that are not both mutexes, readers or writers; if a limit is 0, or a weight is 0 or above its
     ///   limit; or if an option is out of its range. No command is sent.
     /// - [`LockError::Closed`] if an operator has set a [limit](crate::Locks::limits) of one of the
     ///   semaphores that leaves no room for the request, such as 0.

@@ -1,7 +1,6 @@
 //! A call of a function with several locks.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 
 use futures_util::future::join_all;
 
@@ -133,9 +132,15 @@ impl SetCall {
         match Box::pin(self.acquire()).await {
             Ok(leases) => {
                 let result = guard(leases, on_lost, Body(body), R::is_success).await;
-                result.unwrap_or_else(|error| R::failed(error, label))
+                result.unwrap_or_else(|error| {
+                    let label = error.label().unwrap_or(label);
+                    R::failed(error, label)
+                })
             }
-            Err(error) => not_acquired(error, label),
+            Err(error) => {
+                let label = error.label().unwrap_or(label);
+                not_acquired(error, label)
+            }
         }
     }
 
@@ -153,13 +158,12 @@ async fn guard<F: Future>(
     is_success: fn(&F::Output) -> bool,
 ) -> Result<F::Output, LockError> {
     let result = match on_lost {
-        OnLost::Cancel => leases.run(body).await?,
-        OnLost::Finish => {
-            let mut body = pin!(body);
-            poll_fn(|context| leases.sync_scope(false, || body.as_mut().poll(context))).await
-        }
+        OnLost::Cancel => leases.run(body).await,
+        OnLost::Finish => Ok(leases.run_to_the_end(body).await),
     };
-    let is_success = is_success(&result);
-    join_all(leases.into_leases().into_iter().map(|lease| end(lease, is_success))).await;
-    Ok(result)
+    let (is_success, leases) = (result.as_ref().is_ok_and(is_success), leases.into_leases());
+    // Of a loss the error tells.
+    let ends = leases.into_iter().filter(|lease| result.is_ok() || lease.is_held());
+    join_all(ends.map(|lease| end(lease, is_success))).await;
+    result
 }

@@ -22,6 +22,7 @@ use crate::state::telemetry;
 use crate::store::{
     Ask, Kind, LimitCommand, LimitOf, LimitOverride, Request, RequestSpec, Store, StoreError,
 };
+use crate::system;
 
 /// How often a client looks for limits of which no message told it.
 const LOOK: Duration = Duration::from_secs(10);
@@ -38,6 +39,8 @@ pub(crate) struct OperatorLimits {
     are_set: AtomicBool,
     /// They were read; in memory, since the last change.
     are_known: AtomicBool,
+    /// The user may not read them.
+    is_refused: AtomicBool,
     /// Counts what may have changed them, and what reads them.
     moments: AtomicU64,
     set: Mutex<Set>,
@@ -72,6 +75,7 @@ impl OperatorLimits {
             hints,
             are_set: AtomicBool::new(false),
             are_known: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
             moments: AtomicU64::new(1),
             set: Mutex::default(),
             looking: Mutex::default(),
@@ -86,6 +90,11 @@ impl OperatorLimits {
         let set = lock(&self.set);
         let by_label = || set.of_labels.get(key.label()?);
         set.of_names.get(key.name()).or_else(by_label).cloned()
+    }
+
+    /// Returns true if an operator has set a limit for this semaphore.
+    pub(crate) fn are_set_for(&self, key: &LockKey) -> bool {
+        self.of(key).is_some()
     }
 
     /// The kind that is asked for, with the limit that holds now. `None` if it is that of the code.
@@ -149,20 +158,36 @@ impl OperatorLimits {
         Ok(set)
     }
 
-    /// A user that may not read them works by the limits of the code.
+    /// A user that may not read them works by those that it knows: in the beginning by those of the code.
     async fn read(self: &Arc<Self>) -> Result<(), StoreError> {
         let (now, answer) = (self.moment(), self.store.limits(LimitCommand::Read));
         match answer.await {
             Ok(set) => self.apply(now, &set),
             Err(error) if !error.is_passing && !error.is_shut_down => {
-                if !self.are_known.swap(true, Ordering::AcqRel) {
+                if !self.is_refused.swap(true, Ordering::AcqRel) {
                     let error = &error.source;
                     tracing::warn!(%error, "the limits that operators set can't be read, and have no effect here");
                 }
+                // The right may come back.
+                let before = {
+                    let mut set = lock(&self.set);
+                    self.are_known.store(true, Ordering::Release);
+                    let read = set.read.max(now);
+                    std::mem::replace(&mut set.read, read)
+                };
+                self.note_first(before);
             }
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Begins to look for changes, when they were read for the first time.
+    fn note_first(self: &Arc<Self>, read_before: u64) {
+        // In this process's memory no message is lost.
+        if read_before == 0 && self.is_elsewhere() {
+            self.look_again_and_again();
+        }
     }
 
     fn moment(&self) -> u64 {
@@ -180,24 +205,28 @@ impl OperatorLimits {
             };
             map.insert(of.clone(), Arc::new(limit.clone()));
         }
-        let before = {
+        let (before, changes, is_old) = {
             let mut set = lock(&self.set);
             if set.read > asked {
                 return;
             }
             next.changed = set.changed;
+            self.is_refused.store(false, Ordering::Release);
             self.are_set.store(!read.is_empty(), Ordering::Release);
             if set.changed < asked || self.is_elsewhere() {
                 self.are_known.store(true, Ordering::Release);
             }
-            std::mem::replace(&mut *set, next)
+            let (changes, is_old) = (set.changes(&next), set.changed > asked);
+            (std::mem::replace(&mut *set, next).read, changes, is_old)
         };
-        // In this process's memory no message is lost.
-        if before.read == 0 && self.is_elsewhere() {
-            self.look_again_and_again();
+        self.note_first(before);
+        if before == 0 && is_old {
+            // A message came before the answer.
+            self.look(Duration::ZERO);
         }
-        if before.logs_changes(read) {
-            self.hints.limits_changed();
+        if !changes.is_empty() {
+            changes.iter().for_each(Change::log);
+            self.hints.limits_changed(&|key| changes.iter().any(|change| change.is_for(key)));
         }
     }
 
@@ -205,10 +234,13 @@ impl OperatorLimits {
     fn look_again_and_again(self: &Arc<Self>) {
         let (limits, shutdown) = (Arc::downgrade(self), self.keeper.shutdown.clone());
         self.keeper.spawn(async move {
+            let mut pause = LOOK;
             loop {
-                tokio::select! { () = sleep(LOOK) => {}, () = shutdown.begun() => return }
+                tokio::select! { () = sleep(pause) => {}, () = shutdown.begun() => return }
                 let Some(limits) = limits.upgrade() else { return };
-                limits.look();
+                limits.look(Duration::ZERO);
+                // Each refusal is in the server's log.
+                pause = if limits.is_refused.load(Ordering::Acquire) { LOOK * 6 } else { LOOK };
             }
         });
     }
@@ -218,8 +250,8 @@ impl OperatorLimits {
         self.store.answers_within(LOOK).is_some()
     }
 
-    /// Reads them in the background. False where there is no runtime for it.
-    fn look(self: &Arc<Self>) -> bool {
+    /// Reads them in the background, after some time. False where there is no runtime for it.
+    fn look(self: &Arc<Self>, after: Duration) -> bool {
         {
             let mut looking = lock(&self.looking);
             if *looking != Looking::No {
@@ -228,9 +260,10 @@ impl OperatorLimits {
             }
             *looking = Looking::Yes;
         }
-        let end = LookEnd(Arc::downgrade(self));
+        let mut end = LookEnd { limits: Arc::downgrade(self), is_over: false };
         self.keeper.spawn(async move {
-            while let Some(limits) = end.0.upgrade() {
+            sleep(after).await;
+            while let Some(limits) = end.limits.upgrade() {
                 if let Err(error) = limits.read().await {
                     let error = &error.source;
                     tracing::debug!(%error, "the limits that operators set could not be read");
@@ -245,48 +278,79 @@ impl OperatorLimits {
     }
 }
 
+/// A limit that holds from now on, or holds no longer.
+enum Change {
+    Set(Arc<LimitOverride>),
+    Unset(LimitOf),
+}
+
 impl Set {
-    fn all(&self) -> impl Iterator<Item = &LimitOverride> {
-        self.of_names.values().chain(self.of_labels.values()).map(Arc::as_ref)
+    fn get(&self, of: &LimitOf) -> Option<&Arc<LimitOverride>> {
+        match of {
+            LimitOf::Name(name) => self.of_names.get(name),
+            LimitOf::Label(label) => self.of_labels.get(label),
+        }
     }
 
-    /// Logs what is different now. Returns true if anything is.
-    fn logs_changes(&self, now: &[LimitOverride]) -> bool {
-        let mut is_changed = false;
-        for LimitOverride { of, limit, by, why, .. } in
-            now.iter().filter(|set| self.all().all(|before| before != *set))
-        {
-            let (lock, why) = (label(of), why.as_deref().unwrap_or_default());
-            tracing::info!(lock, limit, by, why, "an operator has set a limit");
-            is_changed = true;
+    fn all(&self) -> impl Iterator<Item = &Arc<LimitOverride>> {
+        self.of_names.values().chain(self.of_labels.values())
+    }
+
+    /// What is different in the next one.
+    fn changes(&self, next: &Self) -> Vec<Change> {
+        let set = next.all().filter(|set| self.get(&set.of) != Some(set));
+        let unset = self.all().filter(|before| next.get(&before.of).is_none());
+        let unset = unset.map(|before| Change::Unset(before.of.clone()));
+        set.cloned().map(Change::Set).chain(unset).collect()
+    }
+}
+
+impl Change {
+    fn log(&self) {
+        match self {
+            Self::Set(set) => {
+                let LimitOverride { of, limit, by, why, .. } = &**set;
+                let (lock, why) = (label(of), why.as_deref().unwrap_or_default());
+                tracing::info!(lock, limit, by, why, "an operator has set a limit");
+            }
+            Self::Unset(of) => {
+                tracing::info!(lock = label(of), "an operator's limit holds no longer");
+            }
         }
-        for before in self.all().filter(|before| now.iter().all(|set| set.of != before.of)) {
-            tracing::info!(lock = label(&before.of), "an operator's limit holds no longer");
-            is_changed = true;
+    }
+
+    fn is_for(&self, key: &LockKey) -> bool {
+        let of = match self {
+            Self::Set(set) => &set.of,
+            Self::Unset(of) => of,
+        };
+        match of {
+            LimitOf::Name(name) => name == key.name(),
+            LimitOf::Label(label) => Some(&**label) == key.label(),
         }
-        is_changed
     }
 }
 
 /// Lets the next look begin, also if this one is dropped with its runtime.
-struct LookEnd(Weak<OperatorLimits>);
+struct LookEnd {
+    limits: Weak<OperatorLimits>,
+    is_over: bool,
+}
 
 impl LookEnd {
     /// Returns true unless they are to be read once more.
-    fn is_over(&self) -> bool {
-        let Some(limits) = self.0.upgrade() else { return true };
+    fn is_over(&mut self) -> bool {
+        let Some(limits) = self.limits.upgrade() else { return true };
         let mut looking = lock(&limits.looking);
-        let is_again = *looking == Looking::Again;
-        if is_again {
-            *looking = Looking::Yes;
-        }
-        !is_again
+        self.is_over = *looking != Looking::Again;
+        *looking = if self.is_over { Looking::No } else { Looking::Yes };
+        self.is_over
     }
 }
 
 impl Drop for LookEnd {
     fn drop(&mut self) {
-        if let Some(limits) = self.0.upgrade() {
+        if let Some(limits) = self.limits.upgrade().filter(|_| !self.is_over) {
             *lock(&limits.looking) = Looking::No;
         }
     }
@@ -300,16 +364,17 @@ impl LimitListener for OperatorLimits {
         }
         {
             let mut set = lock(&self.set);
+            set.changed = self.moment();
             if set.read == 0 {
-                // Nobody has asked for a permit yet.
+                // Nobody has asked for a permit yet, or the answer is on its way.
                 return;
             }
-            set.changed = self.moment();
             if !self.is_elsewhere() {
                 self.are_known.store(false, Ordering::Release);
             }
         }
-        if !self.look() {
+        // Not all clients at the same moment.
+        if !self.look(PAUSE.mul_f64(system::chance())) {
             // The next to ask for a permit reads them first.
             self.are_known.store(false, Ordering::Release);
         }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;
 pub(crate) use self::scope::OwnLock;
+pub(in crate::engine) use self::scope::Scope;
 #[cfg(feature = "macros")]
 pub(crate) use self::stop_at::StopAt;
 pub use self::tick::Tick;
@@ -221,15 +222,11 @@ impl Lease {
     }
 
     /// Runs a function under the lease, as its handle does. If it `lasts`, the function is a part
-    /// of work that ends with the lease at the latest. In a set, it has a place.
-    pub(crate) fn sync_scope<R>(
-        &self,
-        lasts: bool,
-        place: Option<usize>,
-        work: impl FnOnce() -> R,
-    ) -> R {
+    /// of work that ends with the lease at the latest.
+    #[cfg(feature = "tower")]
+    pub(crate) fn sync_scope<R>(&self, lasts: bool, work: impl FnOnce() -> R) -> R {
         let _in_span = self.hold.enter();
-        self.handle.sync_scope_of(lasts, place, work)
+        self.handle.sync_scope_of(lasts, work)
     }
 
     fn client(&self) -> &Client {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 pub use self::handle::LeaseSetHandle;
-use super::lease::{Lease, LeaseHandle, LeaseState};
+use super::lease::{Lease, LeaseHandle, LeaseState, Scope};
 use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
@@ -198,11 +198,21 @@ impl LeaseSet {
 
     /// Runs a function under the leases, the first one outermost. If it `lasts`, the function is a
     /// part of work that ends with the first loss at the latest.
+    #[cfg(feature = "tower")]
     pub(crate) fn sync_scope<R>(&self, lasts: bool, work: impl FnOnce() -> R) -> R {
-        let (mut work, mut done) = (Some(work), None);
-        let mut run = || done = work.take().map(|work| work());
-        within(&mut self.leases.iter().enumerate(), lasts, &mut run);
-        done.expect("it runs once")
+        let _in_span = self.leases.last().map(|last| last.hold().enter());
+        Scope::of_set(self.handles(), lasts).sync_around(work)
+    }
+
+    /// Runs a future under the leases to its end, whatever becomes of them.
+    #[cfg(feature = "macros")]
+    pub(crate) async fn run_to_the_end<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(Scope::of_set(self.handles(), false).around(work));
+        poll_fn(|context| {
+            let _in_span = self.leases.last().map(|last| last.hold().enter());
+            work.as_mut().poll(context)
+        })
+        .await
     }
 
     /// Runs a future under the leases, and drops it when one of them is lost. Inside,
@@ -235,8 +245,8 @@ impl LeaseSet {
     /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         check_timers()?;
-        let mut work = pin!(work);
         let mut loss = pin!(self.lost());
+        let mut work = pin!(Scope::of_set(self.handles(), true).around(work));
         poll_fn(|context| {
             if let Poll::Ready((key, reason)) = loss.as_mut().poll(context) {
                 return Poll::Ready(Err(LockError::Lost { key, reason }));
@@ -245,7 +255,8 @@ impl LeaseSet {
                 // One is lost, and how will be known soon.
                 return Poll::Pending;
             }
-            self.sync_scope(true, || work.as_mut().poll(context)).map(Ok)
+            let _in_span = self.leases.last().map(|last| last.hold().enter());
+            work.as_mut().poll(context).map(Ok)
         })
         .await
     }
@@ -290,19 +301,5 @@ impl<'a> IntoIterator for &'a LeaseSet {
 
     fn into_iter(self) -> Self::IntoIter {
         self.leases.iter()
-    }
-}
-
-/// Runs a function within the scopes of all of these leases, the first one outermost.
-fn within<'a>(
-    leases: &mut impl Iterator<Item = (usize, &'a Lease)>,
-    lasts: bool,
-    work: &mut dyn FnMut(),
-) {
-    match leases.next() {
-        Some((place, lease)) => {
-            lease.sync_scope(lasts, Some(place), || within(leases, lasts, work));
-        }
-        None => work(),
     }
 }

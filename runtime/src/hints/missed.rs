@@ -1,13 +1,17 @@
 //! Waiters that ask again, because something may have changed of which they got no message.
 
-use super::{HintRouter, RecallListener};
+use super::HintRouter;
+use crate::core::key::LockKey;
 use crate::store::{Kind, Request};
 
 impl HintRouter {
-    /// Other limits hold from now on: whoever waits for permits asks again, and none stays idle.
-    pub(crate) fn limits_changed(&self) {
-        self.idle.tell(RecallListener::limits_changed);
-        self.miss(|request| matches!(request.kind, Kind::Semaphore { .. }));
+    /// Other limits hold for these semaphores from now on: whoever waits for their permits asks again,
+    /// and none stays idle.
+    pub(crate) fn limits_changed(&self, is_meant: &dyn Fn(&LockKey) -> bool) {
+        self.idle.tell(|idle| idle.limits_changed(is_meant));
+        self.miss(|request| {
+            matches!(request.kind, Kind::Semaphore { .. }) && is_meant(&request.key)
+        });
     }
 
     /// Lets these waiters ask again.

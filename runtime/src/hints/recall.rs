@@ -14,8 +14,8 @@ pub(crate) trait RecallListener: Send + Sync {
     /// The store may have forgotten leases, or messages were lost.
     fn missed(self: Arc<Self>);
 
-    /// Operators have changed limits: no permit stays idle.
-    fn limits_changed(self: Arc<Self>);
+    /// Operators have changed the limits of these semaphores: under one, no permit stays idle.
+    fn limits_changed(self: Arc<Self>, is_meant: &dyn Fn(&LockKey) -> bool);
 
     /// The lease of this request may have been taken by force.
     fn forced(self: Arc<Self>, id: RequestId);

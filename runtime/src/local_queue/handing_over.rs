@@ -31,7 +31,8 @@ impl LocalQueues {
         let turn = self.change(name, None, |queue| {
             queue.dismiss(spec.0, generation);
             queue.is_answered = true;
-            if !can_be || !queue.first_suits(spec, ttl, true) {
+            // Under a limit of an operator each permit is asked for.
+            if !can_be || queue.is_limited || !queue.first_suits(spec, ttl, true) {
                 return None;
             }
             let (id, ends) = (self.number(), self.now() + TURN);

@@ -224,7 +224,7 @@ impl LocalQueues {
     /// permit is asked for.
     pub(super) fn may_linger(&self, request: &Request) -> bool {
         let may = self.hands_over && !self.has_stopped.load(Ordering::SeqCst);
-        may && matches!(self.client.limits.in_force(&request.key, request.kind), Ok(None))
+        may && !self.client.limits.are_set_for(&request.key)
     }
 
     /// Ends the lingering of a turn as a recall does: within the time of a turn.
@@ -246,14 +246,14 @@ impl LocalQueues {
         self.has_stopped.store(true, Ordering::SeqCst);
         // Another thread may have held the lock at the moment of the fork.
         if !self.is_forked() {
-            self.end_lingering(|_| true);
+            self.end_lingering();
         }
     }
 
-    /// Ends the idle leases of these queues, and lets those in use be handed on for one more turn.
-    pub(super) fn end_lingering(self: &Arc<Self>, is_meant: impl Fn(&QueueName) -> bool) {
+    /// Ends all idle leases, and lets those in use be handed on for one more turn.
+    pub(super) fn end_lingering(self: &Arc<Self>) {
         let names: Vec<QueueName> = self.lock().by_name.keys().cloned().collect();
-        for name in names.into_iter().filter(is_meant) {
+        for name in names {
             self.recall(&name, false);
         }
     }

@@ -27,6 +27,8 @@ pub(super) struct LocalQueue {
     /// The store has answered the last question, or this process has the lock. If not, a waiter does
     /// not know whether anybody holds it.
     pub(super) is_answered: bool,
+    /// An operator has set a limit: it may be greater than that of the code.
+    pub(super) is_limited: bool,
     /// Askers of earlier generations were silent for too long and do not count.
     pub(super) generation: u64,
     pub(super) turns: Turns,
@@ -75,12 +77,13 @@ impl From<AdmissionState> for Admitted {
 }
 
 impl LocalQueue {
-    pub(super) fn new(generation: u64, now: Instant) -> Self {
+    pub(super) fn new(generation: u64, now: Instant, is_limited: bool) -> Self {
         Self {
             askers: 0,
             asking_weight: 0,
             last_activity: now,
             is_answered: false,
+            is_limited,
             generation,
             turns: Turns::default(),
             waiting: VecDeque::new(),
@@ -99,6 +102,8 @@ impl LocalQueue {
     pub(super) fn has_room(&self, kind: Kind) -> bool {
         let capacity = match kind {
             Kind::Mutex | Kind::Once(_) | Kind::Write => 1,
+            // The store knows how many an operator allows.
+            Kind::Semaphore { .. } if self.is_limited => MAX_ASKERS.into(),
             Kind::Semaphore { limit, .. } => limit.into(),
             // Readers share a lock, and so do the holds of an owner, who has a queue of its own.
             Kind::Read | Kind::Reentrant => MAX_ASKERS.into(),

@@ -10,7 +10,7 @@ use super::idle_checks::IdleChecks;
 use super::linger::Doubted;
 use super::queue::{AdmissionState, Admitted, LocalQueue, QueuedWaiter};
 use super::recalls::Recalls;
-use super::spec::{LeaseSpec, NameParts, QueueName, RequestName, name};
+use super::spec::{LeaseSpec, NameParts, QueueName, RequestName, is_of_permits, name};
 use super::turns::{TurnId, cancel};
 use crate::client::Client;
 use crate::client::pending::PendingRequest;
@@ -79,7 +79,7 @@ impl LocalQueues {
         now: Instant,
     ) -> &'a mut LocalQueue {
         let queue = queues.by_name.entry(name.clone());
-        queue.or_insert_with(|| LocalQueue::new(self.number(), now))
+        queue.or_insert_with(|| LocalQueue::new(self.number(), now, self.is_limited(name)))
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -138,6 +138,11 @@ impl LocalQueues {
             self.admit(name, waiter, Admitted { state, inherited });
         }
         result
+    }
+
+    /// Returns true if an operator has set a limit for the semaphore of this queue.
+    pub(super) fn is_limited(&self, name: &QueueName) -> bool {
+        is_of_permits(name) && self.client.limits.are_set_for(&name.0)
     }
 
     /// Wakes a waiter. If it is gone, the next waiter is admitted instead.

@@ -27,13 +27,16 @@ impl Held {
         }
     }
 
-    /// What logs and metrics call the lock, or the first of them.
+    /// What logs and metrics call the lock: of several, the first that is lost, or else the first.
     pub(super) fn log_label(&self) -> &'static str {
-        let first = match self {
+        let lease = match self {
             Self::One(lease) => Some(lease),
-            Self::All(leases) => leases.iter().next(),
+            Self::All(leases) => {
+                let lost = leases.iter().find(|lease| !lease.is_held());
+                lost.or_else(|| leases.iter().next())
+            }
         };
-        first.map_or("", |lease| lease.key().log_label())
+        lease.map_or("", |lease| lease.key().log_label())
     }
 
     /// Resolves when a lease is lost.
@@ -53,7 +56,7 @@ impl Held {
     /// Runs a function in which the current lease is this one, or the last of them within the others.
     pub(super) fn sync_scope<R>(&self, lasts: bool, work: impl FnOnce() -> R) -> R {
         match self {
-            Self::One(lease) => lease.sync_scope(lasts, None, work),
+            Self::One(lease) => lease.sync_scope(lasts, work),
             Self::All(leases) => leases.sync_scope(lasts, work),
         }
     }

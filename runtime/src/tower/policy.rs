@@ -139,7 +139,11 @@ impl Policy {
                     outage.failed(parts, begun, label, error);
                 }
                 Err(
-                    Denied::Because(Failed { error: LockError::ShutDown, .. })
+                    Denied::Because(Failed {
+                        // Of neither is the store asked.
+                        error: LockError::ShutDown | LockError::Closed { .. },
+                        ..
+                    })
                     | Denied::Crowded { .. },
                 ) => {}
                 Ok(_) | Err(Denied::Because(_)) => {

@@ -7,8 +7,10 @@ use leasehold::{
     Fault, Fence, LeaseHandle, LeaseSetHandle, LeaseState, LockError, Locks, LossReason,
     distributed_lock,
 };
+use leasehold_tests::logs::LogRecorder;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
+use tracing::Level;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -97,7 +99,42 @@ async fn a_loss_of_one_stops_the_body_and_frees_the_others() {
         matches!(&error, LockError::Lost { key, reason: LossReason::Forced, .. } if key.name() == "b:1"),
         "{error}"
     );
-    locks.all(["a:1", "b:1"]).wait(SECOND).lock().await.unwrap().release().await.unwrap();
+    // Before the error is returned, and not in the background.
+    locks.all(["a:1", "b:1"]).try_lock().await.unwrap().release().await.unwrap();
+}
+
+/// A task that is spawned under the leases, and a name that comes twice.
+#[tokio::test(start_paused = true)]
+async fn leases_are_carried_into_a_task() {
+    #[distributed_lock(
+        all(lock(key = "shop:{a}", mode = "read"), lock(key = "shop:{b}", mode = "read"), lock(key = "x")),
+        locks = locks,
+        lease = leases,
+    )]
+    async fn show(locks: &Locks, a: u64, b: u64) -> Result<usize, LockError> {
+        let count = async { LeaseSetHandle::current().map_or(0, |leases| leases.len()) };
+        assert_eq!(tokio::spawn(leases.scope(count)).await.unwrap(), leases.len());
+        let waits = locks.mutex("x").wait(SECOND).clone();
+        let error = leases.scope(async move { waits.lock().await.unwrap_err() }).await;
+        assert!(error.to_string().contains("the caller"), "{error}");
+        Ok(leases.len())
+    }
+    let locks = Locks::in_memory();
+    assert_eq!(show(&locks, 1, 2).await.unwrap(), 3);
+    assert_eq!(show(&locks, 1, 1).await.unwrap(), 2);
+}
+
+#[distributed_lock(all(lock(key = "own"), lock(key = "other", permits = 9)), if_held = "skip")]
+async fn logs() {}
+
+/// The log names the lock that is in the way.
+#[tokio::test(start_paused = true)]
+async fn a_log_has_the_label_of_the_lock_that_failed() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
+    let locks = Locks::in_memory();
+    let _mutex = locks.mutex("other").lock().await.unwrap();
+    locks.scope(logs()).await;
+    assert!(log.text().contains(r#"lock="other""#), "{}", log.text());
 }
 
 #[distributed_lock(

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
+use leasehold::tower::template_key;
 use leasehold::{Fault, LockLayer, Locks};
 use leasehold_tests::logs::LogRecorder;
 use leasehold_tests::server::Server;
@@ -54,6 +55,27 @@ async fn fail_open_covers_failures_only() {
     assert_eq!(ask(&wrong).await, (StatusCode::INTERNAL_SERVER_ERROR, 0));
     locks.shutdown().await;
     assert_eq!(ask(&open).await, (StatusCode::SERVICE_UNAVAILABLE, 0), "nothing has failed");
+}
+
+/// An outage that other requests have found opens nothing that an operator has closed.
+#[tokio::test(start_paused = true)]
+async fn an_outage_opens_nothing_that_is_closed() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    locks.limits().name("tenant:closed").set(0).await.unwrap();
+    let layer = LockLayer::semaphore(&locks, template_key("tenant:{header:x-tenant}"), 3);
+    let layer = layer.fail_open();
+    let ask = async |tenant: &str| {
+        let service = layer.layer(service_fn(async |_: Request<()>| {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("done"))))
+        }));
+        let request = Request::builder().header("x-tenant", tenant).body(()).unwrap();
+        service.oneshot(request).await.unwrap().status()
+    };
+    assert_eq!((ask("open").await, ask("closed").await.as_u16()), (StatusCode::OK, 503));
+    faults.always(Fault::Unreachable);
+    for _ in 0..3 {
+        assert_eq!((ask("open").await, ask("closed").await.as_u16()), (StatusCode::OK, 503));
+    }
 }
 
 /// The release goes on in the background.

@@ -244,7 +244,7 @@ impl LockError {
     }
 
     /// The lock that it is about, if that is known.
-    #[cfg(feature = "tower")]
+    #[cfg(any(feature = "tower", feature = "macros"))]
     pub(crate) fn key(&self) -> Option<&LockKey> {
         match self {
             Self::Busy { key, .. }
@@ -261,7 +261,7 @@ impl LockError {
     }
 
     /// What logs call its lock.
-    #[cfg(feature = "tower")]
+    #[cfg(any(feature = "tower", feature = "macros"))]
     pub(crate) fn label(&self) -> Option<&'static str> {
         match self {
             Self::Store { label, .. } | Self::Quorum { label, .. } => *label,

@@ -9,7 +9,7 @@ use super::single::check;
 use crate::core::options::Options;
 use crate::engine::lease::{LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;
-use crate::store::{Ask, Request, RequestSpec};
+use crate::store::{Ask, Kind, Request, RequestSpec};
 
 /// Longer than a store takes that answers.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -27,7 +27,8 @@ impl Look {
         let client = &shared.client;
         let is_open = !client.keeper.shutdown.has_begun();
         let is_own = LeaseHandle::own_lock(client.id, &spec) != OwnLock::No;
-        if !is_open || is_own || check(shared, &spec, options).is_err() {
+        let is_closed = client.limits.in_force(&spec.key, spec.kind).is_err();
+        if !is_open || is_own || is_closed || check(shared, &spec, options).is_err() {
             return None;
         }
         let RequestSpec { key, kind, owner, note } = spec;
@@ -38,9 +39,17 @@ impl Look {
 
     /// Returns true if the store answers, though it refuses.
     pub(crate) async fn finds_answer(self) -> bool {
-        // A cancel of a request that has never asked takes nothing from anybody. Unlike a
-        // question, it writes, so a server that can't write does not count as back.
-        match timeout(LONGEST, self.shared.client.store.cancel(&self.request)).await {
+        let client = &self.shared.client;
+        let answer = async {
+            // Nobody gets a permit before the limits were read.
+            if matches!(self.request.kind, Kind::Semaphore { .. }) {
+                client.limits.know().await?;
+            }
+            // A cancel of a request that has never asked takes nothing from anybody. Unlike a
+            // question, it writes, so a server that can't write does not count as back.
+            client.store.cancel(&self.request).await
+        };
+        match timeout(LONGEST, answer).await {
             Ok(Ok(_)) => true,
             Ok(Err(error)) => !error.is_passing,
             Err(_) => false,

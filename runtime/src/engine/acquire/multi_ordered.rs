@@ -18,7 +18,7 @@ use crate::client::not_granted::NotGranted;
 use crate::core::error::{LockError, Step};
 use crate::core::options::Options;
 use crate::core::timers::check_timers;
-use crate::engine::lease::{Lease, LeaseHandle};
+use crate::engine::lease::Lease;
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
 use crate::state::telemetry::MeasuredAttempt;
@@ -49,11 +49,14 @@ pub(crate) async fn acquire_all(
     OrderedAcquire { shared, specs: &specs, options, begun, schedule }.acquire().await
 }
 
-/// Sorts them by name. A mutex that is named twice counts once.
+/// Sorts them by name. A mutex, a reader or a writer that is named twice counts once.
 pub(crate) fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, LockError> {
     let refuse = |problem| Err(LockError::InvalidOption { option: "keys", problem });
     specs.sort_by(|one, other| one.key.cmp(&other.key));
-    specs.dedup_by(|one, other| one.key == other.key && [one.kind, other.kind] == [Kind::Mutex; 2]);
+    specs.dedup_by(|one, other| {
+        let counts_once = matches!(one.kind, Kind::Mutex | Kind::Read | Kind::Write);
+        one.key == other.key && one.kind == other.kind && counts_once
+    });
     if specs.is_empty() || specs.len() > MAX_KEYS {
         return refuse(format!("{} keys are named; name 1 to {MAX_KEYS}", specs.len()));
     }
@@ -177,10 +180,10 @@ impl OrderedAcquire<'_> {
     /// Turns the error of one lock into that of the whole call, with the whole wait.
     fn error_for_all(&self, error: LockError) -> LockError {
         match error {
-            LockError::Busy { key, .. } | LockError::TimedOut { key, .. }
+            LockError::Busy { key, held_by_caller, .. }
+            | LockError::TimedOut { key, held_by_caller, .. }
                 if !self.schedule.is_try() =>
             {
-                let held_by_caller = LeaseHandle::is_around(self.shared.client.id, &key);
                 LockError::TimedOut { key, waited: self.waited(), held_by_caller }
             }
             error => error,

@@ -9,7 +9,7 @@ use crate::store::{ClientId, Kind, RequestId, RequestSpec};
 
 /// The lease that code runs under, and the leases around it.
 #[derive(Clone)]
-struct Scope {
+pub(in crate::engine) struct Scope {
     lease: LeaseHandle,
     /// The lease is held until its code has ended, or its loss ends the code.
     lasts: bool,
@@ -31,6 +31,39 @@ pub(crate) enum OwnLock {
 
 tokio::task_local! {
     static CURRENT: Scope;
+}
+
+impl Scope {
+    fn current() -> Option<Arc<Self>> {
+        CURRENT.try_with(|scope| Arc::new(scope.clone())).ok()
+    }
+
+    /// The scopes of a set of leases, in its order: the innermost, with the others around it.
+    pub(in crate::engine) fn of_set<'a>(
+        set: impl Iterator<Item = &'a LeaseHandle>,
+        lasts: bool,
+    ) -> Self {
+        let mut innermost: Option<Self> = None;
+        for (place, lease) in set.enumerate() {
+            let outer = innermost.map(Arc::new).or_else(Self::current);
+            innermost = Some(Self { lease: lease.clone(), lasts, place: Some(place), outer });
+        }
+        innermost.expect("a set has leases")
+    }
+
+    /// Runs a future in it. The future is dropped in it, too.
+    pub(in crate::engine) fn around<F: Future>(
+        self,
+        work: F,
+    ) -> impl Future<Output = F::Output> + use<F> {
+        CURRENT.scope(self, work)
+    }
+
+    /// Runs a function in it.
+    #[cfg(feature = "tower")]
+    pub(in crate::engine) fn sync_around<R>(self, work: impl FnOnce() -> R) -> R {
+        CURRENT.sync_scope(self, work)
+    }
 }
 
 impl LeaseHandle {
@@ -140,9 +173,8 @@ impl LeaseHandle {
         CURRENT.try_with(of_set).ok().flatten()
     }
 
-    fn inside(&self, lasts: bool, place: Option<usize>) -> Scope {
-        let outer = CURRENT.try_with(|scope| Arc::new(scope.clone())).ok();
-        Scope { lease: self.clone(), lasts, place, outer }
+    fn inside(&self, lasts: bool) -> Scope {
+        Scope { lease: self.clone(), lasts, place: None, outer: Scope::current() }
     }
 
     /// The same as [`scope`](Self::scope). If it `lasts`, the future runs no longer than the lease.
@@ -151,18 +183,14 @@ impl LeaseHandle {
         lasts: bool,
         work: F,
     ) -> impl Future<Output = F::Output> + use<F> {
-        CURRENT.scope(self.inside(lasts, None), work)
+        CURRENT.scope(self.inside(lasts), work)
     }
 
     /// The same as [`sync_scope`](Self::sync_scope). If it `lasts`, this is a part of work that
-    /// runs no longer than the lease. In a set, it has a place.
-    pub(super) fn sync_scope_of<R>(
-        &self,
-        lasts: bool,
-        place: Option<usize>,
-        work: impl FnOnce() -> R,
-    ) -> R {
-        CURRENT.sync_scope(self.inside(lasts, place), work)
+    /// runs no longer than the lease.
+    #[cfg(feature = "tower")]
+    pub(super) fn sync_scope_of<R>(&self, lasts: bool, work: impl FnOnce() -> R) -> R {
+        CURRENT.sync_scope(self.inside(lasts), work)
     }
 
     /// Runs a future in which [`current`](Self::current) returns this handle. The future
@@ -172,12 +200,12 @@ impl LeaseHandle {
     ///
     /// As safe as the given future, which is dropped with this one.
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
-        CURRENT.scope(self.inside(false, None), work)
+        CURRENT.scope(self.inside(false), work)
     }
 
     /// Runs a function in which [`current`](Self::current) returns this handle: for futures
     /// that are polled by hand.
     pub fn sync_scope<R>(&self, work: impl FnOnce() -> R) -> R {
-        CURRENT.sync_scope(self.inside(false, None), work)
+        CURRENT.sync_scope(self.inside(false), work)
     }
 }

@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
-use crate::engine::lease::{LeaseHandle, LeaseState};
+use crate::engine::lease::{LeaseHandle, LeaseState, Scope};
 
 /// Observes a [`LeaseSet`](crate::LeaseSet) from elsewhere: a cheap handle, from
 /// [`LeaseSet::handle`](crate::LeaseSet::handle), in the handlers of a layer with several locks, and
@@ -49,7 +49,8 @@ impl LeaseSetHandle {
     /// [`LeaseSet::run`](crate::LeaseSet::run), of a function with `#[distributed_lock(all(…))]`, or
     /// of a layer with several locks.
     ///
-    /// `None` outside of all of them, and in tasks that were spawned inside.
+    /// `None` outside of all of them, and in tasks that were spawned inside. Run those tasks' futures in
+    /// [`scope`](Self::scope).
     ///
     /// # Examples
     ///
@@ -68,6 +69,17 @@ impl LeaseSetHandle {
     #[must_use]
     pub fn current() -> Option<Self> {
         LeaseHandle::current_set().map(|leases| Self { leases: leases.into() })
+    }
+
+    /// Runs a future in which [`current`](Self::current) returns this handle, and
+    /// [`LeaseHandle::current`](crate::LeaseHandle::current) that of its last lease: for a task that is
+    /// spawned under the leases. The future does not keep them, and is not dropped when one is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe as the given future, which is dropped with this one.
+    pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        Scope::of_set(self.iter(), false).around(work)
     }
 
     /// The handles one by one, in the order of the locks' names.

@@ -148,8 +148,20 @@ impl RecallListener for LocalQueues {
         self.lock().doubted.note(now);
     }
 
-    fn limits_changed(self: Arc<Self>) {
-        self.end_lingering(is_of_permits);
+    fn limits_changed(self: Arc<Self>, is_meant: &dyn Fn(&LockKey) -> bool) {
+        let is_meant = |name: &QueueName| is_of_permits(name) && is_meant(&name.0);
+        let mut names: Vec<QueueName> = self.lock().by_name.keys().cloned().collect();
+        names.retain(is_meant);
+        for name in names {
+            let is_limited = self.is_limited(&name);
+            self.change(&name, None, |queue| {
+                queue.is_limited = is_limited;
+                None::<()>
+            });
+            if is_limited {
+                self.recall(&name, false);
+            }
+        }
     }
 
     fn forced(self: Arc<Self>, id: RequestId) {

@@ -46,7 +46,7 @@ impl LocalQueues {
         if begins && !self.client.keeper.spawn(run(Runner(Arc::downgrade(self)))) {
             // Without timers nothing may linger.
             self.lock().checks.is_running = false;
-            self.end_lingering(|_| true);
+            self.end_lingering();
         }
     }
 
@@ -114,7 +114,7 @@ impl LocalQueues {
             }
         };
         if !self.client.keeper.spawn(answered) {
-            self.end_lingering(|_| true);
+            self.end_lingering();
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use super::answer::{PendingAnswer, decode_numbers};
 #[cfg(feature = "doctor")]
@@ -19,7 +20,8 @@ use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
     Answer, AnswerOf, ClientId, ClientInfo, Command, LimitCommand, ListCursor, ListPage, Listener,
-    LockCommand, Request, RequestCommand, Store, StoreError, StoreFuture, Subscription, at_once,
+    LockCommand, Request, RequestCommand, SUBSCRIBING, Store, StoreError, StoreFuture,
+    Subscription, at_once,
 };
 use crate::system;
 
@@ -160,8 +162,8 @@ impl RedisStore {
         let (transport, limit) = (self.transport.clone(), self.command_timeout);
         let (command, channel) = (self.encoder.limits(command), self.encoder.limits_channel());
         Box::pin(async move {
-            // First, so that no later change is missed.
-            transport.watch(channel).await;
+            // First, so that no later change is missed; but not for long.
+            let _ = timeout(SUBSCRIBING, transport.watch(channel)).await;
             let answer = transport.send(command, limit).await?;
             limit_overrides::read(&answer).map(Answer::Limits)
         })

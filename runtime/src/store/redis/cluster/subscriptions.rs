@@ -48,6 +48,8 @@ pub(super) struct Subscriptions {
 struct Channel {
     /// The number of waiters.
     waiters: usize,
+    /// It is for the client itself, and not for the hints of a lock.
+    is_watched: bool,
     /// The connection that is or may be subscribed. Locked while it changes.
     place: Arc<AsyncMutex<Option<Arc<HintLink>>>>,
 }
@@ -88,7 +90,8 @@ impl Subscriptions {
     /// after a failure.
     pub(super) fn is_open(&self) -> bool {
         let failed = *lock(&self.failed);
-        failed.is_none_or(|at| system::since(at) >= RESUBSCRIBE && lock(&self.channels).is_empty())
+        let are_watched = || lock(&self.channels).values().all(|channel| channel.is_watched);
+        failed.is_none_or(|at| system::since(at) >= RESUBSCRIBE && are_watched())
     }
 
     fn note(&self, has_failed: bool) {
@@ -121,7 +124,9 @@ impl Subscriptions {
     pub(super) async fn watch(self: Arc<Self>, name: String) {
         match lock(&self.channels).entry(name.clone()) {
             Entry::Occupied(_) => return,
-            Entry::Vacant(entry) => entry.insert(Channel::default()).waiters = 1,
+            Entry::Vacant(entry) => {
+                entry.insert(Channel { waiters: 1, is_watched: true, ..Channel::default() });
+            }
         }
         let all = self.clone();
         let subscribing = self.topology.common.runtime.spawn(async move {
@@ -232,25 +237,32 @@ impl Subscriptions {
 
     /// Updates all channels. Returns false if that has failed for some.
     async fn update_all(&self) -> bool {
-        let names: Vec<_> = lock(&self.channels).keys().cloned().collect();
+        let name = |(name, channel): (&String, &Channel)| (name.clone(), channel.is_watched);
+        let names: Vec<_> = lock(&self.channels).iter().map(name).collect();
         if names.is_empty() {
             return true;
         }
-        let updates: FuturesUnordered<_> =
-            names.iter().map(|name| self.update_in_time(name)).collect();
+        let update = async |(name, is_watched): &(String, bool)| {
+            (*is_watched, self.update_in_time(name).await)
+        };
+        let updates: FuturesUnordered<_> = names.iter().map(update).collect();
         // In chunks, so that many channels make few messages.
-        let (mut updates, mut is_done) = (updates.ready_chunks(names.len()), true);
+        let mut updates = updates.ready_chunks(names.len());
+        // Without a channel of the client itself, there are hints for locks all the same.
+        let (mut is_done, mut has_hints) = (true, true);
         while let Some(updated) = updates.next().await {
-            if updated.iter().any(Result::is_err) {
+            is_done &= updated.iter().all(|(_, updated)| updated.is_ok());
+            if updated.iter().any(|(is_watched, updated)| !is_watched && updated.is_err()) {
                 self.note(true);
-                is_done = false;
+                has_hints = false;
             }
             // Of what was published meanwhile, nothing was heard.
-            if updated.iter().flatten().any(|it| *it != Updated::Nothing) {
+            let answers = updated.iter().filter_map(|(_, updated)| updated.as_ref().ok());
+            if answers.into_iter().any(|it| *it != Updated::Nothing) {
                 self.hints.deliver(Hint::Missed);
             }
         }
-        if is_done {
+        if has_hints {
             self.note(false);
         }
         is_done
