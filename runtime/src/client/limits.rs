@@ -4,8 +4,9 @@
 //! changed, and every ten seconds the client looks, because a message may be lost. On the way of an
 //! acquisition they cost one look at a flag, while none is set.
 
+mod set;
+
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use self::set::{Change, Set};
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::core::sync::lock;
@@ -45,16 +47,6 @@ pub(crate) struct OperatorLimits {
     moments: AtomicU64,
     set: Mutex<Set>,
     looking: Mutex<Looking>,
-}
-
-#[derive(Debug, Default)]
-struct Set {
-    of_names: HashMap<String, Arc<LimitOverride>>,
-    of_labels: HashMap<String, Arc<LimitOverride>>,
-    /// The moment before they were read: what was read earlier, and arrives later, is out of date.
-    read: u64,
-    /// The moment of the last message that they have changed.
-    changed: u64,
 }
 
 /// Whether the limits are being read in the background.
@@ -278,59 +270,6 @@ impl OperatorLimits {
     }
 }
 
-/// A limit that holds from now on, or holds no longer.
-enum Change {
-    Set(Arc<LimitOverride>),
-    Unset(LimitOf),
-}
-
-impl Set {
-    fn get(&self, of: &LimitOf) -> Option<&Arc<LimitOverride>> {
-        match of {
-            LimitOf::Name(name) => self.of_names.get(name),
-            LimitOf::Label(label) => self.of_labels.get(label),
-        }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Arc<LimitOverride>> {
-        self.of_names.values().chain(self.of_labels.values())
-    }
-
-    /// What is different in the next one.
-    fn changes(&self, next: &Self) -> Vec<Change> {
-        let set = next.all().filter(|set| self.get(&set.of) != Some(set));
-        let unset = self.all().filter(|before| next.get(&before.of).is_none());
-        let unset = unset.map(|before| Change::Unset(before.of.clone()));
-        set.cloned().map(Change::Set).chain(unset).collect()
-    }
-}
-
-impl Change {
-    fn log(&self) {
-        match self {
-            Self::Set(set) => {
-                let LimitOverride { of, limit, by, why, .. } = &**set;
-                let (lock, why) = (label(of), why.as_deref().unwrap_or_default());
-                tracing::info!(lock, limit, by, why, "an operator has set a limit");
-            }
-            Self::Unset(of) => {
-                tracing::info!(lock = label(of), "an operator's limit holds no longer");
-            }
-        }
-    }
-
-    fn is_for(&self, key: &LockKey) -> bool {
-        let of = match self {
-            Self::Set(set) => &set.of,
-            Self::Unset(of) => of,
-        };
-        match of {
-            LimitOf::Name(name) => name == key.name(),
-            LimitOf::Label(label) => Some(&**label) == key.label(),
-        }
-    }
-}
-
 /// Lets the next look begin, also if this one is dropped with its runtime.
 struct LookEnd {
     limits: Weak<OperatorLimits>,
@@ -384,13 +323,5 @@ impl LimitListener for OperatorLimits {
 impl fmt::Debug for OperatorLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OperatorLimits").field("set", &*lock(&self.set)).finish_non_exhaustive()
-    }
-}
-
-/// What a log calls them. Names may be personal.
-fn label(of: &LimitOf) -> &str {
-    match of {
-        LimitOf::Label(label) => label,
-        LimitOf::Name(_) => "(one name)",
     }
 }
