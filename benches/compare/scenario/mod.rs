@@ -16,6 +16,7 @@ mod quorum;
 mod renewal;
 mod scaling;
 mod semaphore;
+mod sets;
 
 use clap::ValueEnum;
 
@@ -40,6 +41,8 @@ pub(crate) enum Scenario {
     Growth,
     /// a limit of 64 for 512 tasks in four processes
     Semaphore,
+    /// two permits in one admission, and an operator's limit
+    Sets,
     /// processor time for each renewal of 50,000 leases
     Renewal,
     /// what is left in memory of a million names that were locked once
@@ -83,6 +86,7 @@ impl Scenario {
             Self::Handover => handover::run(bench, self.title()).await,
             Self::Growth => growth::run(bench, self.title()).await,
             Self::Semaphore => semaphore::run(bench, self.title()).await,
+            Self::Sets => sets::run(bench, self.title()).await,
             Self::Renewal => renewal::run(bench, self.title()).await,
             Self::Herd => herd::run(bench, self.title()).await,
             Self::Memory => memory::run(bench, self.title()).await,

@@ -144,9 +144,9 @@ impl OperatorLimits {
         self: &Arc<Self>,
         command: LimitCommand,
     ) -> Result<Vec<LimitOverride>, StoreError> {
-        let (now, answer) = (self.moment(), self.store.limits(command));
-        let set = answer.await?;
-        self.apply(now, &set);
+        let set = self.store.limits(command).await?;
+        // As of now: what was read on the way of this command may be from before it.
+        self.apply(self.moment(), &set);
         Ok(set)
     }
 

@@ -11,6 +11,7 @@ mod change;
 mod format;
 mod grants;
 mod known;
+mod limits;
 mod overview;
 mod requests;
 mod shadow;
@@ -31,6 +32,7 @@ use self::change::Change;
 pub(crate) use self::format::CLIENT;
 pub(crate) use self::grants::{BLOCK, Grants, known_grants};
 pub(crate) use self::known::{Known, known};
+use self::limits::Limits;
 pub use self::overview::overview;
 pub use self::requests::requests;
 use self::shadow::Around;
@@ -51,6 +53,7 @@ pub struct Oracle {
     tokens: Tokens,
     appointments: Appointments,
     grants: Grants,
+    limits: Limits,
     /// The holders that are still in the set of their lock, and were seen there after their end.
     ended: BTreeMap<Place, BTreeSet<Vec<u8>>>,
     /// What was wrong, as text. The first ones alone.
@@ -115,6 +118,11 @@ impl Oracle {
         let now_us = core.now_us;
         let keyspace = core.databases.get(&database);
         let (locks, noted) = look(keyspace, &call, now_us);
+        if let Some(keyspace) = keyspace {
+            for problem in self.limits.problems(keyspace, &call, now_us) {
+                self.blame(&format!("{} {problem}", short(&call, &Reply::Nil)));
+            }
+        }
         if call.tokens_key().is_some() {
             self.tokens.excuse(noted, &locks);
         }

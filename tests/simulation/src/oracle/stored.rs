@@ -37,6 +37,11 @@ impl Place {
         Some(own.unwrap_or(rest)).filter(|client| client.len() == CLIENT)
     }
 
+    /// A key that all locks of a server share.
+    pub(super) fn key_of_all(&self, role: &str) -> Vec<u8> {
+        [&self.prefix, b":".as_slice(), role.as_bytes()].concat()
+    }
+
     pub(super) fn key(&self, role: &str) -> Vec<u8> {
         [&self.prefix, b":".as_slice(), role.as_bytes(), b":", &self.name].concat()
     }

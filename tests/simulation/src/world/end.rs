@@ -23,6 +23,7 @@ pub(super) async fn ask_for_all(worker: Worker) {
     if let Client::All(locks) = &worker.client {
         // An operator may have died.
         for lock in [PERMITS, SEATS] {
+            worker.shared.note_closed(lock, None);
             if let Err(error) = locks.limits().name(lock).unset().await {
                 worker.shared.violation(format!("at the end the limit of {lock} stays: {error}"));
             }

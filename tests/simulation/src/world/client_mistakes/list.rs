@@ -142,6 +142,22 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
          let asked = self.client().limits.asked(&self.request)?;",
     ),
     mistake(
+        "a-set-asks-with-the-limit-of-the-code",
+        200,
+        "engine/acquire/multi_atomic.rs",
+        "Ok(Some(request)) => asked.to_mut()[index] = request,",
+        "Ok(Some(request)) => { let _ = (request, asked.to_mut()); }",
+    )
+    .on(Deployment::Single),
+    mistake(
+        "a-changed-limit-is-not-noted-by-its-own-client",
+        100,
+        "client/limits.rs",
+        "self.apply(self.moment(), &set);",
+        "self.moment();",
+    )
+    .on(Deployment::Single),
+    mistake(
         "an-idle-lease-is-taken-up-unasked",
         100,
         "local_queue/idle.rs",
