@@ -9,6 +9,9 @@ use crate::children::quiet;
 
 const SEEDS: &str = include_str!("../../../seeds.txt");
 
+/// For how many seconds a world runs whose seed means another one by now.
+const OTHERS: u64 = 10;
+
 /// A line of the file: a world, and the version in which it failed.
 struct Known<'a> {
     seed: u64,
@@ -37,7 +40,11 @@ pub(crate) fn version() -> String {
 pub(crate) fn run_all() -> ExitCode {
     let version = version();
     let (mut count, mut others, mut bad) = (0, 0, Vec::new());
-    for Known { seed, world, version: then } in SEEDS.lines().filter_map(parse) {
+    for Known { seed, mut world, version: then } in SEEDS.lines().filter_map(parse) {
+        if then != version {
+            // Another world than that one: it is worth no more than any.
+            world.seconds = world.seconds.min(OTHERS);
+        }
         let outcome = quiet(seed, &world);
         count += 1;
         others += u32::from(then != version);
