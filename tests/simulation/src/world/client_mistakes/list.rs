@@ -135,18 +135,18 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-repeated-ask-has-another-id",
         20,
         "client/pending.rs",
-        "let asked = self.client().limits.asked(&self.request)?;",
+        "(self.live, self.ttl) = (live.unwrap_or_default(), self.request.ttl);",
         "if self.in_flight.unanswered_since().is_some() {
              self.request.id = self.client().next_request();
          }
-         let asked = self.client().limits.asked(&self.request)?;",
+         (self.live, self.ttl) = (live.unwrap_or_default(), self.request.ttl);",
     ),
     mistake(
         "a-set-asks-with-the-limit-of-the-code",
         200,
         "engine/acquire/multi_atomic.rs",
-        "Ok(Some(request)) => asked.to_mut()[index] = request,",
-        "Ok(Some(request)) => { let _ = (request, asked.to_mut()); }",
+        "asked.to_mut()[index] = request",
+        "drop((index, request, asked.to_mut().len()))",
     )
     .on(Deployment::Single),
     mistake(
