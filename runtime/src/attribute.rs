@@ -10,6 +10,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use self::ending::{OnLost, end};
+use self::outcome::skip_or_fail;
 pub use self::outcome::{FromLockError, Guarded, Skippable};
 use self::pinned::Body;
 pub use self::set::{SetCall, lease_set};
@@ -142,13 +143,11 @@ impl Call {
         F: Future<Output = R>,
     {
         let on_lost = self.on_lost;
-        match Box::pin(self.acquire()).await {
-            Ok(held) => {
-                let result = guard(held, on_lost, Body(body), R::is_success).await;
-                result.unwrap_or_else(R::refused)
-            }
-            Err(error) => R::refused(error),
-        }
+        let result = match Box::pin(self.acquire()).await {
+            Ok(held) => guard(held, on_lost, Body(body), R::is_success).await,
+            Err(error) => Err(error),
+        };
+        result.unwrap_or_else(R::refused)
     }
 
     /// Runs the body under the lock, or skips it if another holder has the lock.
@@ -159,13 +158,11 @@ impl Call {
     {
         let (on_lost, lock) = (self.on_lost, self.log_label());
         async move {
-            match Box::pin(self.acquire()).await {
-                Ok(held) => {
-                    let result = guard(held, on_lost, Body(body), R::is_success).await;
-                    result.unwrap_or_else(|error| R::failed(error, lock))
-                }
-                Err(error) => outcome::not_acquired(error, lock),
-            }
+            let result = match Box::pin(self.acquire()).await {
+                Ok(held) => guard(held, on_lost, Body(body), R::is_success).await,
+                Err(error) => Err(error),
+            };
+            result.unwrap_or_else(|error| skip_or_fail(error, lock))
         }
     }
 

@@ -47,51 +47,40 @@ impl From<LockError> for Refused {
     }
 }
 
-#[distributed_lock(key = "body", max_hold = "1s", ttl = "9s")]
-async fn stops(argument: Carried<'_>, how: &str) -> Result<(), Refused> {
-    let argument = argument; // moved in here, and not its field alone
-    let _local = Carried(argument.0, "local");
+/// Ends a body as `how` says.
+async fn end_within(how: &str) {
     match how {
         "loss" | "cancel" => std::future::pending().await,
         "panic" => panic!("as asked"),
         _ => task::yield_now().await,
     }
+}
+
+#[distributed_lock(key = "body", max_hold = "1s", ttl = "9s")]
+async fn stops(argument: Carried<'_>, how: &str) -> Result<(), Refused> {
+    let _local = Carried(argument.0, "local");
+    end_within(how).await;
     Ok(())
 }
 
 #[distributed_lock(key = "body", on_lost = "finish")]
 async fn finishes(argument: Carried<'_>, how: &str) -> Result<(), LockError> {
-    let argument = argument; // moved in here, and not its field alone
     let _local = Carried(argument.0, "local");
-    match how {
-        "cancel" => std::future::pending().await,
-        "panic" => panic!("as asked"),
-        _ => task::yield_now().await,
-    }
+    end_within(how).await;
     Ok(())
 }
 
 #[distributed_lock(all(lock(key = "body"), lock(key = "pool", permits = 2)), max_hold = "1s")]
 async fn stops_under_several(argument: Carried<'_>, how: &str) -> Result<(), Refused> {
-    let argument = argument; // moved in here, and not its field alone
     let _local = Carried(argument.0, "local");
-    match how {
-        "loss" | "cancel" => std::future::pending().await,
-        "panic" => panic!("as asked"),
-        _ => task::yield_now().await,
-    }
+    end_within(how).await;
     Ok(())
 }
 
 #[distributed_lock(all(lock(key = "body"), lock(key = "pool", permits = 2)), on_lost = "finish")]
 async fn finishes_under_several(argument: Carried<'_>, how: &str) -> Result<(), LockError> {
-    let argument = argument; // moved in here, and not its field alone
     let _local = Carried(argument.0, "local");
-    match how {
-        "cancel" => std::future::pending().await,
-        "panic" => panic!("as asked"),
-        _ => task::yield_now().await,
-    }
+    end_within(how).await;
     Ok(())
 }
 

@@ -273,9 +273,8 @@ impl LimitHandle {
         of: &LimitOf,
         command: LimitCommand,
     ) -> Result<Vec<LimitOverride>, LockError> {
-        let client = &self.shared.client;
-        client.keeper.check_not_forked().map_err(|error| failed(of, error))?;
-        client.limits.change(command).await.map_err(|error| failed(of, error))
+        let changed = self.shared.client.limits.change(command).await;
+        changed.map_err(|error| failed(of, error))
     }
 }
 

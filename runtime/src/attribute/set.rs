@@ -5,7 +5,7 @@ use std::pin::Pin;
 use futures_util::future::join_all;
 
 use super::ending::{OnLost, end};
-use super::outcome::{Guarded, Skippable, not_acquired};
+use super::outcome::{Guarded, Skippable, skip_or_fail};
 use super::pinned::Body;
 use crate::api::lock_client::SemaphoreClient;
 use crate::api::lock_options::{LockOptions, common_setters, setters};
@@ -114,13 +114,11 @@ impl SetCall {
         F: Future<Output = R>,
     {
         let on_lost = self.on_lost;
-        match Box::pin(self.acquire()).await {
-            Ok(leases) => {
-                let result = guard(leases, on_lost, Body(body), R::is_success).await;
-                result.unwrap_or_else(R::refused)
-            }
-            Err(error) => R::refused(error),
-        }
+        let result = match Box::pin(self.acquire()).await {
+            Ok(leases) => guard(leases, on_lost, Body(body), R::is_success).await,
+            Err(error) => Err(error),
+        };
+        result.unwrap_or_else(R::refused)
     }
 
     /// Runs the body under the locks, or skips it if another holder has one of them.
@@ -129,19 +127,11 @@ impl SetCall {
         F: Future<Output = R>,
     {
         let (on_lost, label) = (self.on_lost, self.label);
-        match Box::pin(self.acquire()).await {
-            Ok(leases) => {
-                let result = guard(leases, on_lost, Body(body), R::is_success).await;
-                result.unwrap_or_else(|error| {
-                    let label = error.label().unwrap_or(label);
-                    R::failed(error, label)
-                })
-            }
-            Err(error) => {
-                let label = error.label().unwrap_or(label);
-                not_acquired(error, label)
-            }
-        }
+        let result = match Box::pin(self.acquire()).await {
+            Ok(leases) => guard(leases, on_lost, Body(body), R::is_success).await,
+            Err(error) => Err(error),
+        };
+        result.unwrap_or_else(|error| skip_or_fail(error, label))
     }
 
     async fn acquire(self) -> Result<LeaseSet, LockError> {

@@ -100,22 +100,20 @@ impl OperatorLimits {
         kind: Kind,
     ) -> Result<Option<Kind>, Box<LockError>> {
         let Kind::Semaphore { weight, .. } = kind else { return Ok(None) };
-        let Some(set) = self.of(key) else {
-            telemetry::limit(kind, key.label());
-            return Ok(None);
-        };
+        let Some(set) = self.of(key) else { return Ok(None) };
         let kind = Kind::Semaphore { limit: set.limit, weight };
-        telemetry::limit(kind, key.label());
         if set.limit < weight {
+            telemetry::limit(kind, key.label());
             let set = Box::new(LimitOverride::clone(&set));
             return Err(Box::new(LockError::Closed { key: key.clone(), weight, set }));
         }
         Ok(Some(kind))
     }
 
-    /// The request with the limit that holds now. `None` if it is that of the code.
+    /// The request that is sent, with the limit that holds now. `None` if it is that of the code.
     pub(crate) fn asked(&self, request: &Request) -> Result<Option<Request>, Box<LockError>> {
         let kind = self.in_force(&request.key, request.kind)?;
+        telemetry::limit(kind.unwrap_or(request.kind), request.key.label());
         Ok(kind.map(|kind| Request { kind, ..request.clone() }))
     }
 
