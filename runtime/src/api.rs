@@ -8,6 +8,7 @@ pub(crate) mod locks;
 pub(crate) mod mutex;
 #[cfg(feature = "quorum")]
 pub(crate) mod quorum;
+pub(crate) mod rate_limit;
 pub(crate) mod reentrant_mutex;
 pub(crate) mod rw_lock;
 pub(crate) mod semaphore;

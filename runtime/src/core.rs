@@ -15,6 +15,7 @@ pub(crate) mod name_pattern;
 pub(crate) mod no_majority;
 pub(crate) mod option_rules;
 pub(crate) mod options;
+pub(crate) mod rate;
 #[cfg_attr(
     not(feature = "internals"),
     allow(unreachable_pub, reason = "with that feature the stores are public")

@@ -3,5 +3,7 @@
 pub(crate) mod acquire;
 pub(crate) mod lease;
 pub(crate) mod lease_set;
+pub(crate) mod rate_status;
+mod rate_turns;
 pub(crate) mod shared;
 pub(crate) mod ticket;

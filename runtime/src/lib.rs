@@ -190,6 +190,7 @@ pub use crate::api::multi_lock::MultiLock;
 pub use crate::api::mutex::Mutex;
 #[cfg(feature = "quorum")]
 pub use crate::api::quorum::QuorumLocks;
+pub use crate::api::rate_limit::RateLimit;
 pub use crate::api::reentrant_mutex::ReentrantMutex;
 pub use crate::api::rw_lock::RwLock;
 pub use crate::api::semaphore::Semaphore;
@@ -199,8 +200,10 @@ pub use crate::core::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
 pub use crate::core::limit_override::{LimitOf, LimitOverride};
 pub use crate::core::no_majority::{NoMajority, ServerAnswer};
 pub use crate::core::options::Wait;
+pub use crate::core::rate::Rate;
 pub use crate::engine::lease::{Lease, LeaseHandle, LeaseState, Released, Tick};
 pub use crate::engine::lease_set::{LeaseSet, LeaseSetHandle};
+pub use crate::engine::rate_status::RateStatus;
 pub use crate::engine::ticket::Ticket;
 pub use crate::state::shutdown::ShutdownReport;
 #[cfg(feature = "faults")]

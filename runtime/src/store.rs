@@ -34,7 +34,7 @@ mod serialize;
 mod usage;
 
 pub use self::answers::{
-    Adoption, All, Answer, AnswerOf, Attempt, Ended, Hint, Lingering, Renewal, Repaired,
+    Adoption, All, Answer, AnswerOf, Attempt, Ended, Hint, Lingering, NotAll, Renewal, Repaired,
 };
 pub use self::ask::{Ask, Reply, renew_each};
 pub use self::command::{Command, LockCommand, RequestCommand};

@@ -6,12 +6,13 @@ use tokio::task::consume_budget;
 
 use super::lock_options::{LockOptions, common_setters, setters, text_setters};
 use super::lock_spec::Key;
-use super::semaphore;
+use super::{rate_limit, semaphore};
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 #[cfg(feature = "tower")]
 use crate::core::key::LockKey;
 use crate::core::options::Options;
+use crate::core::rate::Rate;
 #[cfg(feature = "tower")]
 pub(crate) use crate::engine::acquire::MAX_KEYS;
 use crate::engine::acquire::acquire_all;
@@ -89,6 +90,7 @@ pub(crate) enum PartKind {
     Permit { limit: u32, weight: u32 },
     Read,
     Write,
+    Rate { rate: Rate, weight: u32 },
 }
 
 impl Part {
@@ -129,7 +131,7 @@ impl MultiLock {
         self.parts.iter().filter_map(|part| {
             let limit = match part.kind {
                 PartKind::Permit { limit, .. } => Some(limit),
-                PartKind::Mutex | PartKind::Read | PartKind::Write => None,
+                PartKind::Mutex | PartKind::Read | PartKind::Write | PartKind::Rate { .. } => None,
             };
             Some((part.key.as_ref()?, limit))
         })
@@ -222,6 +224,36 @@ impl MultiLock {
     /// after another.
     pub fn write(self, key: impl IntoLockKey) -> Self {
         self.with(key, PartKind::Write)
+    }
+
+    /// Adds a part of the rate of this name: how often the set is acquired, beside how often at a time.
+    ///
+    /// It is that of [`Locks::rate`](crate::Locks::rate), and no lease: time gives it back, and not the
+    /// release. It is taken when all locks are, so a set that waits for a lock takes nothing, and one
+    /// that waits for a rate holds nothing. [`LeaseSet::rates`] says what is left.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{Locks, Rate};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// // 3 at a time, and 100 in a minute.
+    /// let locks = Locks::in_memory();
+    /// let job = locks.together().permit("acme", 3).rate("acme", Rate::per_minute(100));
+    /// let leases = job.lock().await?;
+    /// assert_eq!((leases.len(), leases.rates()[0].remaining()), (1, 99));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rate(self, key: impl IntoLockKey, rate: Rate) -> Self {
+        self.weighted_rate(key, rate, 1)
+    }
+
+    /// Adds a part of a rate that takes `weight` of it, from 1 to its burst: what the work costs.
+    pub fn weighted_rate(self, key: impl IntoLockKey, rate: Rate, weight: u32) -> Self {
+        self.with(key, PartKind::Rate { rate, weight })
     }
 
     setters! {
@@ -339,6 +371,7 @@ impl MultiLock {
                 PartKind::Permit { limit, weight } => semaphore::permit(limit, weight)?,
                 PartKind::Read => Kind::Read,
                 PartKind::Write => Kind::Write,
+                PartKind::Rate { rate, weight } => rate_limit::part(rate, weight)?,
             };
             self.given.request(key.get()?, kind)
         };

@@ -117,7 +117,8 @@ impl<T, E: FromLockError> Skippable for Result<Option<T>, E> {
 /// knows none; of several locks, the error knows which failed.
 pub(super) fn skip_or_fail<R: Skippable>(error: LockError, lock: &'static str) -> R {
     let lock = error.label().unwrap_or(lock);
-    if error.is_held_by_another() || error.is_done() || error.is_closed() {
+    if error.is_held_by_another() || error.is_done() || error.is_closed() || error.is_rate_limited()
+    {
         tracing::debug!(lock, %error, "a run is skipped: another holder has the lock, or has done it; or an operator has closed it");
         return R::skipped();
     }

@@ -8,6 +8,7 @@ mod look;
 mod multi_atomic;
 mod multi_ordered;
 mod next_tick;
+mod rates;
 mod schedule;
 mod single;
 mod time_limit;
@@ -17,7 +18,7 @@ pub(crate) use self::adopt::adopt;
 pub(crate) use self::local::take_idle;
 #[cfg(feature = "tower")]
 pub(crate) use self::look::Look;
-pub(crate) use self::multi_ordered::acquire_all;
 #[cfg(feature = "tower")]
 pub(crate) use self::multi_ordered::{MAX_KEYS, in_order};
+pub(crate) use self::multi_ordered::{acquire_all, acquire_rate};
 pub(crate) use self::single::acquire;

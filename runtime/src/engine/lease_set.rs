@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 
 pub use self::handle::LeaseSetHandle;
 use super::lease::{Lease, LeaseHandle, LeaseState, Scope};
+use super::rate_status::RateStatus;
 use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
@@ -41,18 +42,20 @@ use crate::core::timers::check_timers;
 pub struct LeaseSet {
     /// In the order of their names.
     leases: Vec<Lease>,
+    /// In the order of their names.
+    pub(super) rates: Vec<RateStatus>,
 }
 
 impl LeaseSet {
     /// An empty set.
     pub(crate) const fn new() -> Self {
-        Self { leases: Vec::new() }
+        Self { leases: Vec::new(), rates: Vec::new() }
     }
 
     /// The set of leases that were parts of one, in the order of their names.
     #[cfg(feature = "tower")]
     pub(crate) fn of(leases: Vec<Lease>) -> Self {
-        Self { leases }
+        Self { leases, rates: Vec::new() }
     }
 
     #[cfg(any(feature = "tower", feature = "macros"))]
@@ -88,11 +91,22 @@ impl LeaseSet {
         self.leases.iter().map(Lease::as_handle)
     }
 
+    /// How each rate stood when its part was taken, in the order of the names.
+    #[must_use]
+    pub fn rates(&self) -> &[RateStatus] {
+        &self.rates
+    }
+
     /// The number of leases: one for each lock.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a set that a user gets is never empty")]
     pub fn len(&self) -> usize {
         self.leases.len()
+    }
+
+    /// Returns true if it is a set of rates alone.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.leases.is_empty()
     }
 
     /// The state of all leases together, by this process's own clock. No command is sent.
@@ -201,13 +215,13 @@ impl LeaseSet {
     #[cfg(feature = "tower")]
     pub(crate) fn sync_scope<R>(&self, lasts: bool, work: impl FnOnce() -> R) -> R {
         let _in_span = self.leases.last().map(|last| last.hold().enter());
-        Scope::of_set(self.handles(), lasts).sync_around(work)
+        Scope::sync_around(Scope::of_set(self.handles(), lasts), work)
     }
 
     /// Runs a future under the leases to its end, whatever becomes of them.
     #[cfg(feature = "macros")]
     pub(crate) async fn run_to_the_end<F: Future>(&self, work: F) -> F::Output {
-        let mut work = pin!(Scope::of_set(self.handles(), false).around(work));
+        let mut work = pin!(Scope::around(Scope::of_set(self.handles(), false), work));
         poll_fn(|context| {
             let _in_span = self.leases.last().map(|last| last.hold().enter());
             work.as_mut().poll(context)
@@ -246,7 +260,7 @@ impl LeaseSet {
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         check_timers()?;
         let mut loss = pin!(self.lost());
-        let mut work = pin!(Scope::of_set(self.handles(), true).around(work));
+        let mut work = pin!(Scope::around(Scope::of_set(self.handles(), true), work));
         poll_fn(|context| {
             if let Poll::Ready((key, reason)) = loss.as_mut().poll(context) {
                 return Poll::Ready(Err(LockError::Lost { key, reason }));

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use super::rate_turns::RateTurns;
 use crate::client::Client;
 use crate::keeper::Keeper;
 use crate::local_queue::LocalQueues;
@@ -14,6 +15,7 @@ use crate::store::{ClientId, Store};
 pub(crate) struct Shared {
     pub(crate) client: Arc<Client>,
     pub(crate) queues: Arc<LocalQueues>,
+    pub(crate) rate_turns: RateTurns,
 }
 
 impl Shared {
@@ -33,7 +35,7 @@ impl Shared {
                 queues.stop_all_lingering();
             }
         });
-        Self { client, queues }
+        Self { client, queues, rate_turns: RateTurns::default() }
     }
 }
 

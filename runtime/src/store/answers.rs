@@ -154,9 +154,20 @@ pub enum Attempt {
     WouldDeadlock,
 }
 
-/// The answer to an acquire of several locks: their tokens, 0 for a permit; or, if the store granted none,
-/// the index of the first lock that is not free, if that is known.
-pub type All = Result<Vec<u64>, Option<usize>>;
+/// The answer to an acquire of several: the token of each, 0 for a permit, and for a rate how many
+/// microseconds it is used up from now; or why the store granted none.
+pub type All = Result<Vec<u64>, NotAll>;
+
+/// Why several locks and rates were not acquired together. Each is meant by its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAll {
+    /// It is not known, or the store can't acquire them together.
+    Unknown,
+    /// The first lock that is not free.
+    Busy(usize),
+    /// The first rate that has too little left, and after how long it has enough.
+    UsedUp(usize, Duration),
+}
 
 /// The answer to a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

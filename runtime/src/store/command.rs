@@ -19,8 +19,8 @@ use crate::core::name_pattern::NamePattern;
 pub enum Command<'a> {
     /// One for a request.
     Request(Cow<'a, Request>, RequestCommand),
-    /// Asks for several mutexes and permits, all or none. The requests are for different locks,
-    /// are not queued, and share one TTL.
+    /// Asks for several mutexes, permits and parts of rates, all or none. The requests are for
+    /// different locks and rates, the rates come last, none is queued, and the leases share one TTL.
     AcquireAll(Cow<'a, [Request]>),
     /// Renews several leases in one batch. Each has an answer of its own, and one that fails
     /// does not fail the others.
@@ -72,7 +72,7 @@ pub enum RequestCommand {
     /// later ask of the first waiter repeats it.
     Linger(Usage),
     /// Takes an acquisition back, whether it was granted, waits, or neither, and
-    /// says whether it was granted.
+    /// says whether it was granted. Of what was taken from a rate, it gives back what time has not.
     Cancel,
     /// Asks if a lease that is not held any more was taken by force. The store knows until the
     /// lease would have ended.
@@ -130,6 +130,9 @@ impl Command<'_> {
                 matches!(request.kind, Kind::Once(_))
             }
             Self::Request(request, RequestCommand::Linger(_)) => request.may_linger(),
+            Self::Request(request, command) => {
+                !request.kind.is_rate() || matches!(command, RequestCommand::Cancel)
+            }
             Self::AcquireAll(requests) => {
                 !requests.is_empty() && requests.iter().all(|it| it.kind.can_join_others())
             }

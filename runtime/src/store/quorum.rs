@@ -23,8 +23,8 @@ use tokio::runtime::Handle;
 use self::members::{CLOCK_DRIFT, Member};
 use self::round::Round;
 use super::{
-    Answer, Ask, ClientId, ClientInfo, Command, Diagnosis, Kind, Listener, LockCommand, Request,
-    RequestCommand, Store, StoreError, StoreFuture, Subscription, at_once,
+    Answer, Ask, ClientId, ClientInfo, Command, Diagnosis, Kind, Listener, LockCommand, NotAll,
+    Request, RequestCommand, Store, StoreError, StoreFuture, Subscription, at_once,
 };
 use crate::system;
 
@@ -144,7 +144,7 @@ impl Store for Quorum {
             }
             Command::Diagnose => self.diagnose_all(),
             Command::Introduce(client, lasts) => self.introduce_to_all(&client, lasts),
-            Command::AcquireAll(_) => at_once(Ok(Answer::All(Err(None)))),
+            Command::AcquireAll(_) => at_once(Ok(Answer::All(Err(NotAll::Unknown)))),
             Command::Lock(_, LockCommand::ForceRelease) => refuse("taking a lock by force"),
             Command::Lock(..) => refuse("looking at a lock"),
             Command::List(..) | Command::Limits(_) => refuse("this command"),

@@ -21,6 +21,7 @@
 //! | `serve` | `include/serve` |
 //! | `multi_holder` | `semaphore/*`, `reentrant/*`, `rw/*` and `multi_holder/*`, with `include/ask`, `include/give_back` and `include/take_permit` |
 //! | `quorum_member` | `rw/vote`, `mutex/repair`, `rw/repair` |
+//! | `rate` | `rate/*`, `include/take_rate` |
 //! | `recall` | `*/linger`, `include/recall`, `include/recall_clients` |
 //! | `lock` | `lock/*` |
 
@@ -37,6 +38,7 @@ mod multi_holder;
 mod mutex;
 mod queue;
 mod quorum_member;
+mod rate;
 mod recall;
 mod serve;
 #[cfg(feature = "internals")]
@@ -51,6 +53,7 @@ pub(super) use self::context::Context;
 pub(super) use self::counters::{Counters, Tokens};
 use self::lock::keep_offer;
 pub(super) use self::lock::{force_release, inspect, is_held_by};
+pub(super) use self::rate::RateState;
 pub(super) use self::state::LockState;
 pub(super) use self::time::Time;
 use super::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LossReason::{self, Expired};
-use leasehold::store::{Adoption, Ask, Attempt, Ended, Kind, LockInfo, Renewal, Request};
+use leasehold::store::{Adoption, Ask, Attempt, Ended, Kind, LockInfo, NotAll, Renewal, Request};
 use leasehold_tests::backend::Backend;
 
 use super::operator::{KINDS, forced, inspected, is_held_by, is_same, was_forced};
@@ -215,7 +215,7 @@ pub(super) async fn the_former_holder_changes_nothing(backend: &impl Backend) {
         }
         if kind == Kind::Mutex {
             let all = backend.store().acquire_all(std::slice::from_ref(&from)).expect("it can");
-            assert_eq!(all.await.unwrap(), Err(Some(0)));
+            assert_eq!(all.await.unwrap(), Err(NotAll::Busy(0)));
         }
         assert_eq!(granted(backend, &heir).await, token, "{kind:?}");
         assert_eq!(renewed(backend, &heir).await, Renewal::Renewed, "{kind:?}");

@@ -22,6 +22,7 @@ mod operator;
 mod over_tls;
 mod queue;
 mod queue_kinds;
+mod rates;
 mod reentrant;
 mod renewals;
 mod rw;
@@ -63,6 +64,7 @@ macro_rules! conformance {
         super::operator::cases!(crate::conformance::case);
         super::queue::cases!(crate::conformance::case);
         super::queue_kinds::cases!(crate::conformance::case);
+        super::rates::cases!(crate::conformance::case);
         super::reentrant::cases!(crate::conformance::case);
         super::renewals::cases!(crate::conformance::case);
         super::rw::cases!(crate::conformance::case);
@@ -102,6 +104,7 @@ macro_rules! forwarding {
         super::offers::cases!(crate::conformance::case);
         super::once::cases!(crate::conformance::case);
         super::operator::cases!(crate::conformance::case);
+        super::rates::cases!(crate::conformance::case);
         super::rw::cases!(crate::conformance::case);
         super::semaphore::cases!(crate::conformance::case);
     };

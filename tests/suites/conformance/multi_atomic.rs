@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::LockKey;
 use leasehold::LossReason::Taken;
-use leasehold::store::{All, Ask, Attempt, Ended, Kind, Renewal, Request};
+use leasehold::store::{All, Ask, Attempt, Ended, Kind, NotAll, Renewal, Request};
 use leasehold_tests::backend::Backend;
 
 use super::{
@@ -72,7 +72,9 @@ async fn all(backend: &impl Backend, requests: &[Request]) -> Vec<u64> {
 
 /// All must be refused. The locks of `free` must still be free.
 async fn none(backend: &impl Backend, requests: &[Request], free: &[usize]) {
-    let Err(Some(refused)) = ask(backend, requests).await else { panic!("they are refused") };
+    let Err(NotAll::Busy(refused)) = ask(backend, requests).await else {
+        panic!("they are refused")
+    };
     assert!(refused < requests.len());
     let client = Client::new();
     for at in free {

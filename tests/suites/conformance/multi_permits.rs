@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::LockKey;
 use leasehold::LossReason::Expired;
-use leasehold::store::{All, Ask, Attempt, Ended, Kind, Renewal, Request};
+use leasehold::store::{All, Ask, Attempt, Ended, Kind, NotAll, Renewal, Request};
 use leasehold_tests::backend::Backend;
 
 use super::{
@@ -76,7 +76,7 @@ async fn all(backend: &impl Backend, requests: &[Request]) -> Vec<u64> {
 
 /// All must be refused because of the request at `at`. None must hold anything.
 async fn none(backend: &impl Backend, requests: &[Request], at: usize) {
-    assert_eq!(ask(backend, requests).await, Err(Some(at)));
+    assert_eq!(ask(backend, requests).await, Err(NotAll::Busy(at)));
     for request in requests {
         assert!(matches!(renewed(backend, request).await, Renewal::NotHeld(_)), "{request:?}");
     }
@@ -239,7 +239,7 @@ pub(super) async fn a_repeat_takes_nothing_from_others(backend: &impl Backend) {
     backend.pass(SHORT).await;
     let other = permit(&client, "b", 1);
     granted(backend, &other).await;
-    assert_eq!(ask(backend, &set).await, Err(Some(1)));
+    assert_eq!(ask(backend, &set).await, Err(NotAll::Busy(1)));
     assert_eq!(renewed(backend, &other).await, Renewal::Renewed);
     assert_eq!(renewed(backend, &set[0]).await, Renewal::Renewed, "it was held all the time");
 }
@@ -251,7 +251,7 @@ pub(super) async fn a_late_copy_after_a_release_grants_nothing(backend: &impl Ba
         let set = [permit(&client, "a", 2), permit(&client, "b", 2), mutex(&client, "m")];
         all(backend, &set).await;
         ended(backend, &set[last]).await;
-        assert_eq!(ask(backend, &set).await, Err(Some(last)));
+        assert_eq!(ask(backend, &set).await, Err(NotAll::Busy(last)));
         let is_gone = |at: usize| usize::from(at == last);
         assert_eq!(free(backend, "b", 2).await, 1 + is_gone(1));
         assert_eq!(free(backend, "a", 2).await, 1 + is_gone(0));

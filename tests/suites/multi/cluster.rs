@@ -4,7 +4,7 @@ use leasehold_tests::requests::Requests;
 use std::time::Duration;
 
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{Ask, ClientId, Kind, Request};
+use leasehold::store::{Ask, ClientId, Kind, NotAll, Request};
 use leasehold::{Locks, Wait};
 use leasehold_tests::cluster::Cluster;
 use tokio::runtime::Handle;
@@ -36,7 +36,10 @@ async fn locks_in_one_slot_take_one_command() {
     let tokens = store.acquire_all(&together).expect("they share a slot").await.unwrap();
     assert_eq!(tokens.expect("they are free").len(), 3);
     let others = requests(["order:{1}:b", "order:{1}:c"]);
-    assert_eq!(store.acquire_all(&others).expect("they share a slot").await.unwrap(), Err(Some(0)));
+    assert_eq!(
+        store.acquire_all(&others).expect("they share a slot").await.unwrap(),
+        Err(NotAll::Busy(0))
+    );
 }
 
 #[tokio::test]

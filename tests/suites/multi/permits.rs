@@ -121,7 +121,7 @@ async fn waiters_of_the_process_are_not_overtaken() {
 
 #[cfg(feature = "servers")]
 mod on_servers {
-    use leasehold::store::{Ask, Kind, Renewal};
+    use leasehold::store::{Ask, Kind, NotAll, Renewal};
     use leasehold_tests::backend::light_client;
     use leasehold_tests::requests::{redis_store, request};
     use leasehold_tests::server::Server;
@@ -156,7 +156,10 @@ mod on_servers {
             let set = ["a", "b", "c"]
                 .map(|name| request(name, if name == "b" { Kind::Mutex } else { permit }, TTL));
             let answer = store.acquire_all(&set).unwrap().await.unwrap();
-            assert!(matches!(answer, Err(None | Some(2))), "{put} {key}: {answer:?}");
+            assert!(
+                matches!(answer, Err(NotAll::Unknown | NotAll::Busy(2))),
+                "{put} {key}: {answer:?}"
+            );
             for request in &set[..2] {
                 let renewal = store.renew(request).await.unwrap();
                 assert!(matches!(renewal, Renewal::NotHeld(_)), "{put} {key}: {renewal:?}");

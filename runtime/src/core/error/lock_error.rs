@@ -86,6 +86,14 @@ pub enum LockError {
         /// How long it counts as done from now.
         retry_after: Duration,
     },
+    /// The rate is used up, and does not allow the request in time. Nothing was taken.
+    #[non_exhaustive]
+    RateLimited {
+        /// The name of the rate.
+        key: LockKey,
+        /// After how long the rate allows the request, if nobody else takes more.
+        retry_after: Duration,
+    },
     /// The lease ended before its holder released it.
     ///
     /// When an annotated function returns it, the body had begun and was stopped. Check what
@@ -250,6 +258,7 @@ impl LockError {
             Self::Busy { key, .. }
             | Self::TimedOut { key, .. }
             | Self::Done { key, .. }
+            | Self::RateLimited { key, .. }
             | Self::Lost { key, .. }
             | Self::TicketEnded { key, .. }
             | Self::Closed { key, .. }
@@ -299,6 +308,12 @@ impl LockError {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed { .. })
+    }
+
+    /// Returns true if a rate is used up ([`RateLimited`](Self::RateLimited)).
+    #[must_use]
+    pub fn is_rate_limited(&self) -> bool {
+        matches!(self, Self::RateLimited { .. })
     }
 
     /// Returns true if the work has succeeded already ([`Done`](Self::Done)).

@@ -40,6 +40,11 @@ impl fmt::Display for LockError {
                 "`{key}` was not acquired: its work has succeeded, and counts as done for another \
                  {retry_after:.1?}"
             ),
+            Self::RateLimited { key, retry_after } => write!(
+                f,
+                "`{key}` allows no more for now: its rate is used up; try again in \
+                 {retry_after:.1?}, or let the call wait"
+            ),
             Self::Lost { key, reason } => write!(
                 f,
                 "the lease of `{key}` was lost: {reason}; the work under it was not protected to \
@@ -123,6 +128,7 @@ impl fmt::Display for Quiet<'_> {
             }
             LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
             LockError::Done { .. } => f.write_str("done already"),
+            LockError::RateLimited { .. } => f.write_str("the rate is used up"),
             LockError::Closed { .. } => f.write_str("closed by an operator's limit"),
             LockError::InvalidKey { problem, .. } => f.write_str(problem),
             LockError::WrongKind { .. } => {

@@ -1,16 +1,18 @@
-//! Several mutexes and permits by one command. If its caller is dropped, the keeper cancels the
+//! Several mutexes, permits and parts of rates by one command. If its caller is dropped, the keeper cancels the
 //! requests, so no lock stays held without a holder.
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::client::in_flight::InFlight;
 use crate::core::options::Options;
 use crate::engine::lease::Lease;
 use crate::engine::lease_set::LeaseSet;
+use crate::engine::rate_status::RateStatus;
 use crate::engine::shared::Shared;
 use crate::state::lease::{Grant, GrantTimes};
-use crate::store::{All, Ask, Request, RequestSpec, StoreError};
+use crate::store::{All, Ask, Kind, NotAll, Request, RequestSpec, StoreError};
 
 /// The requests of one command, until they are granted or given up.
 pub(super) struct AtomicAcquire {
@@ -34,11 +36,10 @@ impl AtomicAcquire {
         Self { shared: shared.clone(), in_flight: InFlight::new(&shared.client), requests, options }
     }
 
-    /// Asks once, with the same ids each time. Gives the leases if all were granted. Otherwise
-    /// gives the index of the first lock that is not free, or that an operator has closed, if that is
-    /// known.
-    pub(super) async fn ask(&mut self) -> Result<Result<LeaseSet, Option<usize>>, StoreError> {
-        let has_permits = self.requests.iter().any(|it| !it.kind.is_mutex());
+    /// Asks once, with the same ids each time. Gives the leases if all were granted, or why none was;
+    /// a lock that an operator has closed is busy.
+    pub(super) async fn ask(&mut self) -> Result<Result<LeaseSet, NotAll>, StoreError> {
+        let has_permits = self.requests.iter().any(|it| matches!(it.kind, Kind::Semaphore { .. }));
         let limits = &self.shared.client.limits;
         if has_permits && !limits.are_known() {
             Box::pin(limits.know()).await?;
@@ -48,19 +49,19 @@ impl AtomicAcquire {
             match limits.asked(request) {
                 Ok(None) => {}
                 Ok(Some(request)) => asked.to_mut()[index] = request,
-                Err(_) => return Ok(Err(Some(index))),
+                Err(_) => return Ok(Err(NotAll::Busy(index))),
             }
         }
         if !self.in_flight.send(|store| store.acquire_all(&asked)) {
-            return Ok(Err(None));
+            return Ok(Err(NotAll::Unknown));
         }
         match self.in_flight.answer().await? {
             Ok(tokens) => {
                 self.in_flight.arm();
-                Ok(self.take_grants(&tokens).ok_or(None))
+                Ok(self.take_grants(&tokens).ok_or(NotAll::Unknown))
             }
             // Refused. An earlier copy may still arrive.
-            Err(index) => Ok(Err(index)),
+            Err(refusal) => Ok(Err(refusal)),
         }
     }
 
@@ -72,6 +73,11 @@ impl AtomicAcquire {
         let times = self.in_flight.note_unanswered(times);
         let mut leases = LeaseSet::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
+            if let Some((rate, _)) = request.kind.rate() {
+                let used = Duration::from_micros(*token);
+                leases.rates.push(RateStatus::new(request, rate, used));
+                continue;
+            }
             let grant = Grant::new(request, *token, times);
             leases.push(Lease::new(&self.shared, grant, &self.options).begin_hold());
         }

@@ -1,8 +1,11 @@
-//! Several mutexes and permits, all or none, with one wait for all.
+//! Several locks, and parts of rates: all or none, with one wait for all.
 //!
-//! If all are free, one command takes them. Otherwise they are acquired one after another, each
+//! If all are free, one command takes them. Otherwise the locks are acquired one after another, each
 //! through its own queue, and by every caller in the same order. A caller that waits for one
 //! lock holds none that comes after it, so no two callers wait for each other.
+//!
+//! Rates are taken last, so that what is taken is used at once. A caller that waits for a rate holds
+//! nothing.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::multi_atomic::AtomicAcquire;
+use super::rates::TakenRates;
 use super::schedule::AskSchedule;
 use super::single::acquire;
 use super::time_limit::within;
@@ -20,9 +24,11 @@ use crate::core::options::Options;
 use crate::core::timers::check_timers;
 use crate::engine::lease::Lease;
 use crate::engine::lease_set::LeaseSet;
+use crate::engine::rate_status::RateStatus;
+use crate::engine::rate_turns::RateTurn;
 use crate::engine::shared::Shared;
 use crate::state::telemetry::MeasuredAttempt;
-use crate::store::{Kind, RequestSpec};
+use crate::store::{Kind, NotAll, RequestSpec};
 
 /// How many locks a call may name: a script that takes more would block the server for too
 /// long.
@@ -46,13 +52,27 @@ pub(crate) async fn acquire_all(
     check_timers()?;
     let begun = client.store.now();
     let schedule = AskSchedule::new(begun, options.wait);
-    OrderedAcquire { shared, specs: &specs, options, begun, schedule }.acquire().await
+    let locks = specs.partition_point(|spec| !spec.kind.is_rate());
+    let turn = None;
+    OrderedAcquire { shared, specs: &specs, locks, options, begun, schedule, turn }.acquire().await
 }
 
-/// Sorts them by name. A mutex, a reader or a writer that is named twice counts once.
+/// Takes a part of a rate, within the wait of the options.
+pub(crate) async fn acquire_rate(
+    shared: &Arc<Shared>,
+    spec: RequestSpec,
+    options: Options,
+) -> Result<RateStatus, LockError> {
+    let mut set = acquire_all(shared, vec![spec], options).await?;
+    Ok(set.rates.pop().expect("a set has what it was asked for"))
+}
+
+/// Sorts them by name, the rates behind the locks. A mutex, a reader or a writer that is named twice
+/// counts once.
 pub(crate) fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, LockError> {
     let refuse = |problem| Err(LockError::InvalidOption { option: "keys", problem });
-    specs.sort_by(|one, other| one.key.cmp(&other.key));
+    let order = |spec: &RequestSpec| (spec.kind.is_rate(), spec.key.clone());
+    specs.sort_by_cached_key(order);
     specs.dedup_by(|one, other| {
         let counts_once = matches!(one.kind, Kind::Mutex | Kind::Read | Kind::Write);
         one.key == other.key && one.kind == other.kind && counts_once
@@ -68,6 +88,9 @@ pub(crate) fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, 
         (Kind::Semaphore { .. }, Kind::Semaphore { .. }) => {
             format!("`{key}` is named for two permits; name it once, with the weight of both")
         }
+        (Kind::Rate { .. }, Kind::Rate { .. }) => {
+            format!("`{key}` is named for two rates; name it once, with the weight of both")
+        }
         (Kind::Read | Kind::Write, Kind::Read | Kind::Write) => {
             format!("`{key}` is named twice; name it once")
         }
@@ -75,28 +98,48 @@ pub(crate) fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, 
     })
 }
 
-struct OrderedAcquire<'a> {
-    shared: &'a Arc<Shared>,
-    /// Sorted by name. All names are different.
+pub(super) struct OrderedAcquire<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    /// The locks, and behind them the rates: each sorted by name. All names are different.
     specs: &'a [RequestSpec],
-    options: Options,
+    /// How many locks there are.
+    locks: usize,
+    pub(super) options: Options,
     begun: Instant,
-    schedule: AskSchedule,
+    pub(super) schedule: AskSchedule,
+    /// The turn to ask for the rate that was used up.
+    pub(super) turn: Option<RateTurn>,
 }
 
-impl OrderedAcquire<'_> {
+impl<'a> OrderedAcquire<'a> {
     async fn acquire(&mut self) -> Result<LeaseSet, LockError> {
+        self.line_up().await?;
         loop {
             if self.shared.client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
             }
-            let leases = match self.acquire_atomically().await? {
+            let mut leases = match self.acquire_atomically().await? {
                 Some(leases) => leases,
                 None => self.acquire_in_order().await?,
             };
-            if leases.is_held() && leases.len() == self.specs.len() {
-                return Ok(leases);
+            if leases.is_held() && leases.len() == self.locks {
+                if leases.rates().len() == self.rates().len() {
+                    return Ok(leases);
+                }
+                match self.take_rates().await? {
+                    Ok(rates) => {
+                        leases.rates = rates;
+                        return Ok(leases);
+                    }
+                    Err((rate, short)) => {
+                        let _ = leases.release().await;
+                        self.wait_for_rate(rate, short).await?;
+                        continue;
+                    }
+                }
             }
+            // What was lost meanwhile is not used.
+            drop(TakenRates::of(self.shared, std::mem::take(&mut leases.rates)));
             // One was lost before all were held, or had ended when it arrived.
             let lost = leases.iter().find(|lease| !lease.is_held()).map(Lease::key);
             let lost = self.specs.iter().find(|spec| Some(&spec.key) == lost);
@@ -109,7 +152,11 @@ impl OrderedAcquire<'_> {
     /// Acquires all by one command, if all are free and nobody waits for any. `None` if they
     /// must be acquired in order.
     async fn acquire_atomically(&mut self) -> Result<Option<LeaseSet>, LockError> {
-        let [first, _, ..] = self.specs else { return Ok(None) };
+        let first = match self.specs {
+            [one] if !one.kind.is_rate() => return Ok(None),
+            [first, ..] => first,
+            [] => return Ok(None),
+        };
         let mut pending = AtomicAcquire::new(self.shared, self.specs, self.options);
         loop {
             if self.specs.iter().any(|spec| self.shared.queues.has_waiters(spec)) {
@@ -125,7 +172,10 @@ impl OrderedAcquire<'_> {
                     }
                     return Ok(Some(leases));
                 }
-                Ok(Err(index)) => match index.and_then(|index| self.specs.get(index)) {
+                Ok(Err(NotAll::UsedUp(index, short))) if let Some(spec) = self.specs.get(index) => {
+                    self.wait_for_rate(spec, short).await?;
+                }
+                Ok(Err(refusal)) => match self.busy(refusal) {
                     Some(spec) if let Err(closed) = self.in_force(spec) => {
                         let refused = Err(*closed);
                         MeasuredAttempt::new(spec.kind, &spec.key).end(|| self.waited(), &refused);
@@ -153,8 +203,10 @@ impl OrderedAcquire<'_> {
 
     /// Acquires one after another. The set is smaller than asked for if a held lease was lost.
     async fn acquire_in_order(&mut self) -> Result<LeaseSet, LockError> {
+        // Others may ask for the rate meanwhile.
+        self.turn = None;
         let mut held = LeaseSet::new();
-        for spec in self.specs {
+        for spec in &self.specs[..self.locks] {
             let wait = self.schedule.wait_left(self.shared.client.store.now());
             let next = acquire(self.shared, spec.clone(), Options { wait, ..self.options });
             let next = tokio::select! {
@@ -191,7 +243,11 @@ impl OrderedAcquire<'_> {
     }
 
     /// Pauses before the next attempt, if there is time left.
-    async fn pause(&mut self, refusal: NotGranted, spec: &RequestSpec) -> Result<(), LockError> {
+    pub(super) async fn pause(
+        &mut self,
+        refusal: NotGranted,
+        spec: &RequestSpec,
+    ) -> Result<(), LockError> {
         let Some(pause) = self.schedule.next(self.shared.client.store.now(), &refusal, true) else {
             let refused = Err(self.schedule.error(refusal, spec.key.clone()));
             MeasuredAttempt::new(spec.kind, &spec.key).end(|| self.waited(), &refused);
@@ -207,11 +263,21 @@ impl OrderedAcquire<'_> {
         Ok(())
     }
 
+    /// The lock that is not free.
+    fn busy(&self, refusal: NotAll) -> Option<&'a RequestSpec> {
+        let NotAll::Busy(index) = refusal else { return None };
+        self.specs.get(index)
+    }
+
+    pub(super) fn rates(&self) -> &'a [RequestSpec] {
+        &self.specs[self.locks..]
+    }
+
     fn in_force(&self, spec: &RequestSpec) -> Result<Option<Kind>, Box<LockError>> {
         self.shared.client.limits.in_force(&spec.key, spec.kind)
     }
 
-    fn waited(&self) -> Duration {
+    pub(super) fn waited(&self) -> Duration {
         self.shared.client.elapsed(self.begun)
     }
 }

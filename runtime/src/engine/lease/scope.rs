@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use futures_util::future::Either;
+
 use super::LeaseHandle;
 use crate::core::key::LockKey;
 use crate::store::{ClientId, Kind, RequestId, RequestSpec};
@@ -38,31 +40,38 @@ impl Scope {
         CURRENT.try_with(|scope| Arc::new(scope.clone())).ok()
     }
 
-    /// The scopes of a set of leases, in its order: the innermost, with the others around it.
+    /// The scopes of a set of leases, in its order: the innermost, with the others around it. `None` if
+    /// it is a set of rates alone.
     pub(in crate::engine) fn of_set<'a>(
         set: impl Iterator<Item = &'a LeaseHandle>,
         lasts: bool,
-    ) -> Self {
+    ) -> Option<Self> {
         let mut innermost: Option<Self> = None;
         for (place, lease) in set.enumerate() {
             let outer = innermost.map(Arc::new).or_else(Self::current);
             innermost = Some(Self { lease: lease.clone(), lasts, place: Some(place), outer });
         }
-        innermost.expect("a set has leases")
+        innermost
     }
 
-    /// Runs a future in it. The future is dropped in it, too.
+    /// Runs a future in it, if there is one. The future is dropped in it, too.
     pub(in crate::engine) fn around<F: Future>(
-        self,
+        this: Option<Self>,
         work: F,
     ) -> impl Future<Output = F::Output> + use<F> {
-        CURRENT.scope(self, work)
+        match this {
+            Some(scope) => Either::Left(CURRENT.scope(scope, work)),
+            None => Either::Right(work),
+        }
     }
 
-    /// Runs a function in it.
+    /// Runs a function in it, if there is one.
     #[cfg(feature = "tower")]
-    pub(in crate::engine) fn sync_around<R>(self, work: impl FnOnce() -> R) -> R {
-        CURRENT.sync_scope(self, work)
+    pub(in crate::engine) fn sync_around<R>(this: Option<Self>, work: impl FnOnce() -> R) -> R {
+        match this {
+            Some(scope) => CURRENT.sync_scope(scope, work),
+            None => work(),
+        }
     }
 }
 

@@ -36,7 +36,7 @@ use crate::engine::lease::{LeaseHandle, LeaseState, Scope};
 /// ```
 #[derive(Clone)]
 pub struct LeaseSetHandle {
-    /// In the order of their names; at least one.
+    /// In the order of their names.
     leases: Arc<[LeaseHandle]>,
 }
 
@@ -79,7 +79,7 @@ impl LeaseSetHandle {
     ///
     /// As safe as the given future, which is dropped with this one.
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
-        Scope::of_set(self.iter(), false).around(work)
+        Scope::around(Scope::of_set(self.iter(), false), work)
     }
 
     /// The handles one by one, in the order of the locks' names.
@@ -90,9 +90,14 @@ impl LeaseSetHandle {
 
     /// The number of leases.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a set is never empty")]
     pub fn len(&self) -> usize {
         self.leases.len()
+    }
+
+    /// Returns true if it is a set of rates alone.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.leases.is_empty()
     }
 
     /// The state of all leases together, as [`LeaseSet::state`](crate::LeaseSet::state) has it.

@@ -65,6 +65,7 @@ impl MeasuredAttempt {
             Err(LockError::Busy { .. } | LockError::TimedOut { .. }) => "held",
             Err(LockError::Done { .. }) => "done",
             Err(LockError::Closed { .. }) => "closed",
+            Err(LockError::RateLimited { .. }) => "rate_limited",
             Err(_) => "failed",
         };
         self.note(outcome);

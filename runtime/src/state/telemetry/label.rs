@@ -14,6 +14,7 @@ pub(super) fn kind_name(kind: Kind) -> &'static str {
         Kind::Semaphore { .. } => "semaphore",
         Kind::Read => "read",
         Kind::Write => "write",
+        Kind::Rate { .. } => "rate",
     }
 }
 

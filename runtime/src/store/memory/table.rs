@@ -7,10 +7,10 @@ use super::clients::Clients;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::core::system_time::system_time;
-use crate::store::rules::{self, Context, Counters, LockState, Time, Tokens};
+use crate::store::rules::{self, Context, Counters, LockState, RateState, Time, Tokens};
 use crate::store::{
     All, Answer, ClientId, Command, Diagnosis, Hint, LimitCommand, LimitOf, LimitOverride,
-    ListPage, Listener, LockCommand, LockInfo, MOST_LIMITS, Request,
+    ListPage, Listener, LockCommand, LockInfo, MOST_LIMITS, NotAll, Request, RequestCommand,
 };
 
 /// All locks, the counters and the clients. A command never finds what expired before it.
@@ -19,11 +19,13 @@ pub(super) struct Table {
     locks: HashMap<LockKey, LockState>,
     counters: Counters,
     clients: Clients,
+    rates: HashMap<LockKey, RateState>,
     limits: BTreeMap<LimitOf, LimitOverride>,
     /// The hints of the last command.
     hints: Vec<(ClientId, Hint)>,
-    /// How many locks there may be before the expired ones are removed.
+    /// How many locks there may be before the expired ones are removed, and how many rates.
     sweep_above: usize,
+    sweep_rates_above: usize,
 }
 
 impl Table {
@@ -35,6 +37,12 @@ impl Table {
     pub(super) fn run(&mut self, command: &Command<'_>, now: Time) -> Answer {
         debug_assert!(self.hints.is_empty(), "hints that nobody has delivered");
         match command {
+            Command::Request(request, RequestCommand::Cancel)
+                if let Some(part) = request.kind.rate() =>
+            {
+                let rate = self.rates.entry(request.key.clone()).or_default();
+                rate.give_back(request.id, part, now).into()
+            }
             Command::Request(request, command) => self.with(&request.key, now, |lock, context| {
                 rules::run(lock, request, *command, context)
             }),
@@ -67,17 +75,37 @@ impl Table {
 
     fn acquire_all(&mut self, requests: &[Request], now: Time) -> All {
         if !requests.iter().all(|it| it.kind.can_join_others()) {
-            return Err(None);
+            return Err(NotAll::Unknown);
         }
+        self.sweep_rates(now);
         for (index, request) in requests.iter().enumerate() {
-            if !self.with(&request.key, now, |lock, _| rules::is_available(lock, request, now)) {
-                return Err(Some(index));
+            if let Some(part) = request.kind.rate() {
+                let rate = self.rates.entry(request.key.clone()).or_default();
+                let is_available = rate.is_available(request.id, part, now);
+                is_available.map_err(|short| NotAll::UsedUp(index, short))?;
+            } else if !self
+                .with(&request.key, now, |lock, _| rules::is_available(lock, request, now))
+            {
+                return Err(NotAll::Busy(index));
             }
         }
-        let take = |request: &Request| {
-            self.with(&request.key, now, |lock, context| rules::take(lock, request, context))
+        let take = |request: &Request| match request.kind.rate() {
+            Some(part) => {
+                self.rates.entry(request.key.clone()).or_default().take(request.id, part, now)
+            }
+            None => {
+                self.with(&request.key, now, |lock, context| rules::take(lock, request, context))
+            }
         };
         Ok(requests.iter().map(take).collect())
+    }
+
+    /// As [`sweep`](Self::sweep), of the rates.
+    fn sweep_rates(&mut self, now: Time) {
+        if self.rates.len() > self.sweep_rates_above {
+            self.rates.retain(|_, rate| !rate.is_blank(now));
+            self.sweep_rates_above = (self.rates.len() * 2).max(64);
+        }
     }
 
     fn inspect(&mut self, key: &LockKey, now: Time) -> LockInfo {
@@ -190,7 +218,7 @@ mod tests {
 
     use super::*;
     use crate::store::{
-        AnswerOf, Attempt, Ended, Kind, QueuePosition, Renewal, RequestCommand, RequestId, Waiting,
+        AnswerOf, Attempt, Ended, Kind, QueuePosition, Renewal, RequestId, Waiting,
     };
 
     const SECOND: Duration = Duration::from_secs(1);

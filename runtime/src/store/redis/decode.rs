@@ -9,8 +9,8 @@ use super::answer::decode_numbers;
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::store::{
-    Adoption, All, Answer, Attempt, Ended, Forced, Lingering, Renewal, Repaired, StoreError,
-    TickTimes,
+    Adoption, All, Answer, Attempt, Ended, Forced, Lingering, NotAll, Renewal, Repaired,
+    StoreError, TickTimes,
 };
 
 /// How the answer to a command becomes one of a store.
@@ -73,10 +73,18 @@ pub(super) fn is_grant(answer: &[u64]) -> bool {
 /// Decodes the answer to an acquire of `count` locks.
 pub(super) fn all(answer: &[u64], count: usize) -> Option<All> {
     match answer {
-        [0, place] => Some(Err(usize::try_from(*place).ok()?.checked_sub(1))),
+        [0, place] => Some(Err(NotAll::Busy(index(*place, count)?))),
+        [0, place, short] => {
+            Some(Err(NotAll::UsedUp(index(*place, count)?, Duration::from_micros(*short))))
+        }
         [1, tokens @ ..] => (tokens.len() == count).then(|| Ok(tokens.to_vec())),
         _ => None,
     }
+}
+
+/// The index of the nth of `count`.
+fn index(nth: u64, count: usize) -> Option<usize> {
+    usize::try_from(nth).ok()?.checked_sub(1).filter(|index| *index < count)
 }
 
 pub(super) fn renewal(answer: &[u64]) -> Option<Renewal> {

@@ -21,6 +21,9 @@ use crate::store::{
     QueuePosition, Request, RequestCommand, Stamp, Success, Usage, Waiting,
 };
 
+/// The role of a rate's key.
+const RATE: &str = "rate";
+
 /// Encodes the requests of one client.
 #[derive(Clone, Debug)]
 pub(super) struct Encoder {
@@ -76,6 +79,7 @@ impl Encoder {
             Kind::Reentrant => reentrant,
             Kind::Semaphore { .. } => semaphore,
             Kind::Read | Kind::Write => rw,
+            Kind::Rate { .. } => unreachable!("{}", Kind::NO_LEASE),
         };
         self.lock(&request.key, script).arg(holder(request))
     }
@@ -164,30 +168,49 @@ impl Encoder {
     }
 
     pub(super) fn acquire_all(&self, requests: &[Request]) -> Encoded {
-        // The script for mutexes alone has less to define, and costs the server less.
-        let has_permits = !requests.iter().all(|request| request.kind.is_mutex());
-        let mut command = Encoded::new(if has_permits {
-            &script::LOCK_ACQUIRE_ALL
-        } else {
-            &script::MUTEX_ACQUIRE_ALL
-        });
-        for request in requests {
+        let count = requests.iter().take_while(|request| !request.kind.is_rate()).count();
+        let (locks, rates) = requests.split_at(count);
+        debug_assert!(rates.iter().all(|it| it.kind.is_rate()), "a rate comes before a lock");
+        // The scripts for mutexes or a rate alone have less to define, and cost the server less.
+        let is_of_mutexes = rates.is_empty() && locks.iter().all(|it| it.kind.is_mutex());
+        let mut command = match (locks, rates) {
+            ([], [rate]) => return self.take_rate(rate),
+            _ if is_of_mutexes => Encoded::new(&script::MUTEX_ACQUIRE_ALL),
+            _ => Encoded::new(&script::LOCK_ACQUIRE_ALL),
+        };
+        for request in locks {
             command = command.lock_keys(&request.key, &self.prefix);
+        }
+        for request in rates {
+            command = command.key_of_lock(&request.key, &self.prefix, RATE);
         }
         if let Some(first) = requests.first() {
             command = self.shared_key(&first.key, command).millis(first.ttl);
         }
-        for request in requests {
+        if !is_of_mutexes {
+            command = command.number(u64::try_from(count).unwrap_or(u64::MAX));
+        }
+        for request in locks {
             command = command.arg(&*asker(request));
-            if has_permits {
-                let limit = match request.kind {
-                    Kind::Semaphore { limit, .. } => limit,
-                    _ => 0,
-                };
-                command = command.number(limit);
+            match request.kind {
+                Kind::Semaphore { limit, .. } => command = command.number(limit),
+                _ if is_of_mutexes => {}
+                _ => command = command.number(0u64),
             }
         }
-        command
+        rates.iter().fold(command, Self::rate_args)
+    }
+
+    fn take_rate(&self, request: &Request) -> Encoded {
+        let command = Encoded::new(&script::RATE_TAKE);
+        Self::rate_args(command.lock_keys(&request.key, &self.prefix), request)
+    }
+
+    /// What a request takes of a rate.
+    fn rate_args(command: Encoded, request: &Request) -> Encoded {
+        let Kind::Rate { rate, weight } = request.kind else { unreachable!("it is a rate") };
+        let command = command.arg(request.id.as_bytes()).number(rate.micros(weight));
+        command.number(rate.micros(rate.most_at_once()))
     }
 
     pub(super) fn renew(&self, request: &Request) -> Encoded {
@@ -240,6 +263,11 @@ impl Encoder {
     }
 
     pub(super) fn cancel(&self, request: &Request) -> Encoded {
+        if let Kind::Rate { rate, weight } = request.kind {
+            let command = Encoded::new(&script::RATE_GIVE_BACK);
+            let command = command.lock_keys(&request.key, &self.prefix);
+            return command.arg(request.id.as_bytes()).number(rate.micros(weight));
+        }
         self.of(request, &script::CANCEL).arg(&*self.channel(&request.key))
     }
 

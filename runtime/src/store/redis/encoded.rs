@@ -39,6 +39,14 @@ impl Encoded {
         self
     }
 
+    /// Adds a key of a lock, or of a rate, in this role.
+    pub(super) fn key_of_lock(mut self, key: &LockKey, prefix: &str, role: &str) -> Self {
+        self.args.push_parts(&key.parts_in_store(prefix, role).map(str::as_bytes));
+        self.key_count = self.args.len();
+        self.lock = lock_hash(key);
+        self
+    }
+
     /// Adds a key that belongs to no lock.
     pub(super) fn key(mut self, key: &str) -> Self {
         self.args.push(key.as_bytes());

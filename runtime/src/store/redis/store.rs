@@ -20,7 +20,7 @@ use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
     Answer, AnswerOf, ClientId, ClientInfo, Command, LimitCommand, ListCursor, ListPage, Listener,
-    LockCommand, Request, RequestCommand, SUBSCRIBING, Store, StoreError, StoreFuture,
+    LockCommand, NotAll, Request, RequestCommand, SUBSCRIBING, Store, StoreError, StoreFuture,
     Subscription, at_once,
 };
 use crate::system;
@@ -96,7 +96,7 @@ impl RedisStore {
         Box::pin(async move {
             let read = |answer: &[u64]| decode::all(answer, count);
             // A request for the one lock finds a value of another type, and names it.
-            decode_numbers(answer.await, Err(None), read).map(Answer::All)
+            decode_numbers(answer.await, Err(NotAll::Unknown), read).map(Answer::All)
         })
     }
 
@@ -179,7 +179,7 @@ impl RedisStore {
 /// Refuses a command that a store can't do.
 fn refuse(command: &Command<'_>) -> StoreFuture<Answer> {
     if let Command::AcquireAll(_) = command {
-        return at_once(Ok(Answer::All(Err(None))));
+        return at_once(Ok(Answer::All(Err(NotAll::Unknown))));
     }
     at_once(Err(StoreError::impossible(format!("the store can't `{}`", command.name()))))
 }

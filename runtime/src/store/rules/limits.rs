@@ -11,5 +11,8 @@ pub(super) const GRACE: Duration = Duration::from_secs(60);
 /// How long a queue is remembered after its last ask.
 pub(super) const QUEUE_KEPT: Duration = Duration::from_secs(60);
 
+/// How long a request that took from a rate is remembered, so that a copy of it takes nothing.
+pub(super) const RATE_KEPT: Duration = Duration::from_secs(10);
+
 /// The pause between the asks of different clients when the lock may be free.
 pub(super) const SPREAD: Duration = Duration::from_millis(100);

@@ -1,0 +1,26 @@
+--- rate/take: take from a rate, if there is enough. Never queued.
+---
+--- Safe to send twice: a request takes once. Also after rate/give_back, so a late copy of it takes
+--- nothing.
+---
+--- INCLUDE record token take_rate for_each
+---
+--- KEYS, for each request
+---   1  rate       zset     see include/take_rate
+--- ARGV, for each request
+---   1  id         string   the request
+---   2  weight_us  integer  for how long it uses the rate up
+---   3  burst_us   integer  for how long the rate may be used up at most
+--- RETURN, for several requests an array of
+---   {1, used_us}      taken; how long the rate is used up from now
+---   {0, 1, short_us}  there is too little, and enough after this time
+--- COST  O(log requests of the last seconds), and O(1) for each that is forgotten
+
+local function take(each)
+  local id, weight_us, burst_us = unpack(ARGV, 3 * each - 2, 3 * each)
+  local free, short_us = free_rate(KEYS[each], id, weight_us, burst_us)
+  return free and {1, take_rate(free)} or {0, 1, short_us}
+end
+
+if #KEYS == 1 then return take(1) end
+return for_each(#KEYS, take)

@@ -1,0 +1,274 @@
+//! Rates: so many in a time and so many at once, alone and together with locks.
+
+use std::time::Duration;
+
+use leasehold::store::{All, Ask, Attempt, Ended, Kind, NotAll, Request};
+use leasehold::{LockKey, Rate};
+use leasehold_tests::backend::Backend;
+use tokio::time::sleep;
+
+use super::{Client, LONG, acquire, answered, cancelled, granted, released};
+
+macro_rules! cases {
+    ($case:path) => {
+        $case! {
+            rates:
+            a_burst_is_taken_and_no_more,
+            time_gives_back_what_was_taken,
+            the_time_of_a_refusal_is_true,
+            weights_count,
+            each_request_brings_its_own_rate,
+            a_request_sent_twice_takes_once,
+            what_is_given_back_can_be_taken,
+            nothing_is_given_back_twice,
+            time_and_a_cancel_give_nothing_back_twice,
+            a_late_copy_after_a_cancel_takes_nothing,
+            a_lock_of_the_same_name_is_something_else,
+            locks_and_rates_are_taken_together,
+            a_rate_that_is_used_up_refuses_all,
+            a_lock_that_is_not_free_takes_nothing,
+            a_set_sent_twice_takes_once,
+            several_rates_are_taken_together,
+        }
+    };
+}
+pub(super) use cases;
+
+/// So slow that no time passes.
+const HOURLY: Rate = Rate::per_hour(4);
+
+/// All keys of a script are in one slot of a cluster.
+fn key(name: &str) -> LockKey {
+    LockKey::new(format!("of:{{one}}:{name}")).unwrap()
+}
+
+fn part(client: &Client, name: &str, rate: Rate, weight: u32) -> Request {
+    Request { key: key(name), ..client.request(Kind::Rate { rate, weight }, LONG) }
+}
+
+fn one(client: &Client, rate: Rate) -> Request {
+    part(client, "rate", rate, 1)
+}
+
+fn permit(client: &Client, limit: u32) -> Request {
+    Request { key: key("permit"), ..client.request(Kind::Semaphore { limit, weight: 1 }, LONG) }
+}
+
+fn mutex(client: &Client) -> Request {
+    Request { key: key("mutex"), ..client.request(Kind::Mutex, LONG) }
+}
+
+async fn ask(backend: &impl Backend, requests: &[Request]) -> All {
+    let send = || backend.store().acquire_all(requests).expect("it grants them together");
+    answered(send).await
+}
+
+/// For how long the rate is used up by a request that must be granted.
+async fn takes(backend: &impl Backend, request: &Request) -> Duration {
+    let used = ask(backend, std::slice::from_ref(request)).await.expect("there is enough");
+    Duration::from_micros(used[0])
+}
+
+/// After how long a request would be granted that must be refused.
+async fn refused(backend: &impl Backend, request: &Request) -> Duration {
+    match ask(backend, std::slice::from_ref(request)).await {
+        Err(NotAll::UsedUp(0, short)) => short,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// How much of a rate that hardly grows is left.
+async fn left(backend: &impl Backend, rate: Rate) -> u32 {
+    let client = Client::new();
+    let mut taken = Vec::new();
+    loop {
+        let more = one(&client, rate);
+        match ask(backend, std::slice::from_ref(&more)).await {
+            Ok(_) => taken.push(more),
+            Err(NotAll::UsedUp(0, _)) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    for part in taken.iter().rev() {
+        assert!(cancelled(backend, part).await);
+    }
+    u32::try_from(taken.len()).unwrap()
+}
+
+pub(super) async fn a_burst_is_taken_and_no_more(backend: &impl Backend) {
+    let (client, rate) = (Client::new(), Rate::per_hour(4).burst(3));
+    let quarter = Duration::from_secs(15 * 60);
+    for nth in 1..=3 {
+        let used = takes(backend, &one(&client, rate)).await;
+        assert!(used <= quarter * nth && used > quarter * nth - LONG, "{used:?}");
+    }
+    let short = refused(backend, &one(&client, rate)).await;
+    assert!(short <= quarter && short > quarter - LONG, "{short:?}");
+}
+
+pub(super) async fn time_gives_back_what_was_taken(backend: &impl Backend) {
+    let (client, rate) = (Client::new(), Rate::per_second(2).burst(2));
+    takes(backend, &part(&client, "rate", rate, 2)).await;
+    refused(backend, &one(&client, rate)).await;
+    sleep(Duration::from_millis(1100)).await;
+    takes(backend, &part(&client, "rate", rate, 2)).await;
+    // However long the pause was: no more than the burst.
+    sleep(Duration::from_millis(2000)).await;
+    takes(backend, &part(&client, "rate", rate, 2)).await;
+    refused(backend, &one(&client, rate)).await;
+}
+
+pub(super) async fn the_time_of_a_refusal_is_true(backend: &impl Backend) {
+    let (client, rate) = (Client::new(), Rate::per_second(4).burst(1));
+    takes(backend, &one(&client, rate)).await;
+    for _ in 0..3 {
+        let next = one(&client, rate);
+        let short = refused(backend, &next).await;
+        assert!(short <= Duration::from_millis(250), "{short:?}");
+        sleep(short).await;
+        takes(backend, &next).await;
+    }
+}
+
+pub(super) async fn weights_count(backend: &impl Backend) {
+    let client = Client::new();
+    takes(backend, &part(&client, "rate", HOURLY, 3)).await;
+    refused(backend, &part(&client, "rate", HOURLY, 2)).await;
+    takes(backend, &one(&client, HOURLY)).await;
+    refused(backend, &one(&client, HOURLY)).await;
+}
+
+pub(super) async fn each_request_brings_its_own_rate(backend: &impl Backend) {
+    let client = Client::new();
+    takes(backend, &part(&client, "rate", HOURLY, 4)).await;
+    refused(backend, &one(&client, HOURLY)).await;
+    takes(backend, &part(&client, "rate", HOURLY.burst(7), 3)).await;
+    refused(backend, &one(&client, HOURLY.burst(7))).await;
+    let short = refused(backend, &one(&client, HOURLY)).await;
+    let hour = Duration::from_secs(60 * 60);
+    assert!(short <= hour && short > hour - LONG, "{short:?}");
+}
+
+pub(super) async fn a_request_sent_twice_takes_once(backend: &impl Backend) {
+    let client = Client::new();
+    let part = part(&client, "rate", HOURLY, 3);
+    let first = takes(backend, &part).await;
+    let again = takes(backend, &part).await;
+    assert!(again <= first && again > first - LONG, "{again:?} after {first:?}");
+    assert_eq!(left(backend, HOURLY).await, 1);
+    takes(backend, &one(&client, HOURLY)).await;
+    takes(backend, &part).await;
+    refused(backend, &one(&client, HOURLY)).await;
+}
+
+pub(super) async fn what_is_given_back_can_be_taken(backend: &impl Backend) {
+    let client = Client::new();
+    let (first, second) = (part(&client, "rate", HOURLY, 2), part(&client, "rate", HOURLY, 2));
+    takes(backend, &first).await;
+    takes(backend, &second).await;
+    assert_eq!(left(backend, HOURLY).await, 0);
+    assert!(cancelled(backend, &first).await);
+    assert_eq!(left(backend, HOURLY).await, 2);
+    assert!(cancelled(backend, &second).await);
+    assert_eq!(left(backend, HOURLY).await, 4);
+}
+
+pub(super) async fn nothing_is_given_back_twice(backend: &impl Backend) {
+    let client = Client::new();
+    let (first, second) = (one(&client, HOURLY), part(&client, "rate", HOURLY, 3));
+    takes(backend, &first).await;
+    takes(backend, &second).await;
+    assert!(cancelled(backend, &first).await);
+    assert!(!cancelled(backend, &first).await);
+    assert_eq!(left(backend, HOURLY).await, 1);
+    assert!(!cancelled(backend, &one(&client, HOURLY)).await, "it has taken nothing");
+    assert_eq!(left(backend, HOURLY).await, 1);
+}
+
+pub(super) async fn time_and_a_cancel_give_nothing_back_twice(backend: &impl Backend) {
+    let (client, rate) = (Client::new(), Rate::per_second(5).burst(2));
+    let (first, second) = (one(&client, rate), one(&client, rate));
+    takes(backend, &first).await;
+    sleep(Duration::from_millis(300)).await;
+    takes(backend, &second).await;
+    assert!(!cancelled(backend, &first).await, "time has given it back");
+    let slow = Rate::per_hour(1).burst(1);
+    refused(backend, &one(&client, slow)).await;
+}
+
+pub(super) async fn a_late_copy_after_a_cancel_takes_nothing(backend: &impl Backend) {
+    let client = Client::new();
+    let (early, late) = (one(&client, HOURLY), one(&client, HOURLY));
+    takes(backend, &early).await;
+    cancelled(backend, &early).await;
+    cancelled(backend, &late).await;
+    for copy in [&early, &late] {
+        let _ = ask(backend, std::slice::from_ref(copy)).await;
+    }
+    assert_eq!(left(backend, HOURLY).await, 4);
+}
+
+pub(super) async fn a_lock_of_the_same_name_is_something_else(backend: &impl Backend) {
+    let client = Client::new();
+    let lock = Request { key: key("rate"), ..mutex(&client) };
+    let rate = one(&client, HOURLY);
+    granted(backend, &lock).await;
+    takes(backend, &rate).await;
+    assert!(cancelled(backend, &rate).await);
+    assert_eq!(released(backend, &lock).await, Ended::Released);
+}
+
+pub(super) async fn locks_and_rates_are_taken_together(backend: &impl Backend) {
+    let client = Client::new();
+    let set = [permit(&client, 2), mutex(&client), one(&client, HOURLY)];
+    let answer = ask(backend, &set).await.expect("all are free");
+    assert_eq!(answer[0], 0);
+    assert_eq!(granted(backend, &set[1]).await, answer[1], "it is a lease like any other");
+    assert!(Duration::from_micros(answer[2]) > Duration::from_secs(15 * 60) - LONG);
+    assert_eq!(left(backend, HOURLY).await, 3);
+    assert_eq!(released(backend, &set[0]).await, Ended::Released);
+    assert_eq!(left(backend, HOURLY).await, 3, "time gives it back, and no release");
+}
+
+pub(super) async fn a_rate_that_is_used_up_refuses_all(backend: &impl Backend) {
+    let client = Client::new();
+    takes(backend, &part(&client, "rate", HOURLY, 4)).await;
+    let set = [mutex(&client), permit(&client, 1), one(&client, HOURLY)];
+    let answer = ask(backend, &set).await;
+    assert!(matches!(answer, Err(NotAll::UsedUp(2, _))), "{answer:?}");
+    granted(backend, &mutex(&client)).await;
+    granted(backend, &permit(&client, 1)).await;
+}
+
+pub(super) async fn a_lock_that_is_not_free_takes_nothing(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &permit(&client, 1)).await;
+    let set = [mutex(&client), permit(&client, 1), one(&client, HOURLY)];
+    assert_eq!(ask(backend, &set).await, Err(NotAll::Busy(1)));
+    assert_eq!(left(backend, HOURLY).await, 4);
+    assert!(matches!(acquire(backend, &mutex(&client)).await, Attempt::Granted { .. }));
+}
+
+pub(super) async fn a_set_sent_twice_takes_once(backend: &impl Backend) {
+    let client = Client::new();
+    let set = [mutex(&client), permit(&client, 1), part(&client, "rate", HOURLY, 4)];
+    let first = ask(backend, &set).await.expect("all are free");
+    let again = ask(backend, &set).await.expect("it has them");
+    assert_eq!(first[..2], again[..2]);
+    assert_eq!(left(backend, HOURLY).await, 0);
+    for request in &set {
+        assert!(cancelled(backend, request).await);
+    }
+    assert_eq!(left(backend, HOURLY).await, 4);
+}
+
+pub(super) async fn several_rates_are_taken_together(backend: &impl Backend) {
+    let client = Client::new();
+    let set = || [one(&client, HOURLY), part(&client, "total", Rate::per_hour(2), 1)];
+    for _ in 0..2 {
+        ask(backend, &set()).await.expect("both have enough");
+    }
+    let answer = ask(backend, &set()).await;
+    assert!(matches!(answer, Err(NotAll::UsedUp(1, _))), "{answer:?}");
+    assert_eq!(left(backend, HOURLY).await, 2);
+}
