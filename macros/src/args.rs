@@ -3,7 +3,10 @@
 use proc_macro2::{Ident, TokenStream};
 use syn::Path;
 
-use crate::values::{IfHeld, Key};
+use crate::{
+    rate::Rate,
+    values::{IfHeld, Key},
+};
 
 pub(crate) struct Args {
     pub(crate) target: Target,
@@ -22,18 +25,19 @@ pub(crate) enum Target {
     Set(Vec<SetLock>),
 }
 
-/// One lock of `all(…)`.
+/// One lock of `all(…)`, or a rate.
 pub(crate) struct SetLock {
     pub(crate) key: Key,
     pub(crate) kind: SetKind,
 }
 
-/// The kind of lock, with the numbers of a permit.
+/// The kind of lock, with the numbers of a permit; or a rate.
 pub(crate) enum SetKind {
     Mutex,
     Permit { permits: TokenStream, weight: TokenStream },
     Read,
     Write,
+    Rate { rate: Rate, weight: TokenStream },
 }
 
 /// A call of a builder's method: `ttl = x` becomes `.ttl(x)`. `mode` and `on_lost` become

@@ -101,6 +101,7 @@ mod tests {
             SetKind::Permit { permits, weight } => format!("{weight} of {permits}"),
             SetKind::Read => "read".to_owned(),
             SetKind::Write => "write".to_owned(),
+            SetKind::Rate { weight, .. } => format!("{weight} of a rate"),
         };
         locks.into_iter().map(|lock| kind(lock.kind)).collect()
     }
@@ -112,11 +113,16 @@ mod tests {
                       lock(key = "e", mode = "write")), ttl = "5s""#;
         assert_eq!(kinds(args), ["mutex", "1 of 4", "w of MOST", "read", "write"]);
         assert_eq!(kinds(r#"all(lock(key = "a"),), lease = leases"#), ["mutex"]);
+        let args =
+            r#"all(lock(key = "a", rate = "10/s"), lock(key = "b", rate = RATE, weight = w))"#;
+        assert_eq!(kinds(args), ["1 of a rate", "w of a rate"]);
+        assert_eq!(kinds(r#"key = "a", rate = "10/s", wait = "1s""#), ["1 of a rate"]);
+        assert_eq!(kinds(r#"weight = 3, key = "a", rate = RATE"#), ["3 of a rate"]);
     }
 
     #[test]
     fn a_lock_has_no_options_of_the_call() {
-        let none = "is no argument of one lock of a set, which are `key`, `permits`, `weight` and `mode`: ";
+        let none = "is no argument of one lock of a set, which are `key`, `permits`, `weight`, `mode` and `rate`: ";
         for (option, advice) in [
             ("ttl = \"1s\"", "write it beside `all(...)`, for all of them"),
             ("wait = WAIT", "write it beside `all(...)`, for all of them"),
@@ -134,7 +140,7 @@ mod tests {
             assert_eq!(told, [format!("`{name}` {none}{advice}")]);
         }
         let told = mistakes("all(lock(kay = \"a\"))");
-        let there_are = "(the arguments are `key`, `permits`, `weight`, `mode`)";
+        let there_are = "(the arguments are `key`, `permits`, `weight`, `mode`, `rate`)";
         assert_eq!(told, [format!("unknown argument `kay`: did you mean `key`? {there_are}")]);
     }
 
@@ -146,6 +152,7 @@ mod tests {
             "weight = 2",
             "offset = \"1s\"",
             "mode = \"read\"",
+            "rate = \"1/s\"",
             "once = \"1h\"",
             "once_per = \"1h\"",
             "hold_at_least = \"1s\"",

@@ -13,14 +13,20 @@ const ASKS: &str = "each call asks the server whether the work is done, and a ne
 
 const OF_ONE: &str = "only a function with one lock has it";
 
+const BESIDE: &str = "a call takes a rate beside a lock by \
+                      `all(lock(key = \"...\", permits = 3), lock(key = \"...\", rate = \"10/s\"))`";
+
+const NO_LEASE: &str = "what is taken from a rate is no lease, because time gives it back";
+
 /// The rules of what only the attribute has.
-const OWN: [Rule; 4] = [
+const OWN: [Rule; 5] = [
     Rule {
         not_with: &[
             ("key", "each lock of the set has its own `key`"),
             ("permits", "each lock of the set has its own `permits`"),
             ("weight", "each lock of the set has its own `weight`"),
             ("mode", "each lock of the set has its own `mode`"),
+            ("rate", "each rate of the set has its own `rate`"),
             ("once", OF_ONE),
             ("once_per", OF_ONE),
             ("offset", OF_ONE),
@@ -46,6 +52,26 @@ const OWN: [Rule; 4] = [
         is_for_mutexes: true,
         not_with: &[("once", ASKS), ("once_per", ASKS)],
         ..rule("reentrant")
+    },
+    Rule {
+        not_with: &[
+            ("permits", BESIDE),
+            ("mode", BESIDE),
+            ("ttl", NO_LEASE),
+            ("max_hold", NO_LEASE),
+            ("hold_at_least", NO_LEASE),
+            ("linger", NO_LEASE),
+            ("auto_renew", NO_LEASE),
+            ("on_lost", NO_LEASE),
+            ("lease", NO_LEASE),
+            ("owner", NO_LEASE),
+            ("note", NO_LEASE),
+            ("reentrant", NO_LEASE),
+            ("once", NO_LEASE),
+            ("once_per", NO_LEASE),
+            ("offset", NO_LEASE),
+        ],
+        ..rule("rate")
     },
 ];
 
@@ -90,7 +116,9 @@ fn problem(rule: &Rule, is_given: impl Fn(&str) -> bool) -> Option<String> {
         ));
     }
     // Of a set, `all` says it.
-    let (other, why) = rule.needs.filter(|(other, _)| !is_given(other) && !is_given("all"))?;
+    // A rate has weights, too.
+    let is_there = |other: &str| is_given(other) || other == "permits" && is_given("rate");
+    let (other, why) = rule.needs.filter(|(other, _)| !is_there(other) && !is_given("all"))?;
     Some(format!("{why}: add `{other} = ...`, or remove `{option}`"))
 }
 

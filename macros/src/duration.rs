@@ -9,6 +9,9 @@ use syn::{Error, Expr, ExprLit, Lit, Result};
 
 use crate::option_rules::{self, Rule};
 
+/// A rate allows one more each time that this has passed, at the most. The runtime has the same.
+pub(crate) const SHORTEST_INTERVAL: Duration = Duration::from_micros(100);
+
 /// Returns true if the value of an option is a time.
 pub(crate) fn is_option(name: &str) -> bool {
     name == "wait" || rule(name).is_some()
@@ -31,8 +34,13 @@ pub(crate) fn read(option: &str, value: &Expr) -> Result<TokenStream> {
     if let Some(range) = rule(option).and_then(|rule| rule.out_of_range(duration)) {
         return Err(Error::new(lit.span(), format!("`{option}` must be {range}")));
     }
-    let (secs, nanos) = (duration.as_secs(), duration.subsec_nanos());
-    Ok(quote!(::core::time::Duration::new(#secs, #nanos)))
+    Ok(tokens(duration))
+}
+
+/// The expression of a time.
+pub(crate) fn tokens(time: Duration) -> TokenStream {
+    let (secs, nanos) = (time.as_secs(), time.subsec_nanos());
+    quote!(::core::time::Duration::new(#secs, #nanos))
 }
 
 /// How to say that there is no limit, where users look for a word.
@@ -50,7 +58,8 @@ fn without_end(option: &str) -> Option<&'static str> {
     }
 }
 
-fn literal(literal: &Lit) -> Result<Duration> {
+/// Reads a literal.
+pub(crate) fn literal(literal: &Lit) -> Result<Duration> {
     let text = match literal {
         Lit::Str(text) if is_number(text.value().trim()) => unit_missing(text.value().trim()),
         Lit::Str(text) if is_beyond_all(&text.value()) => {

@@ -163,6 +163,10 @@ fn added(lock: SetLock, function: &Function, private: &TokenStream) -> Result<To
         SetKind::Permit { permits, weight } => quote!(.permit(#key, #permits, #weight)),
         SetKind::Read => quote!(.read(#key)),
         SetKind::Write => quote!(.write(#key)),
+        SetKind::Rate { rate, weight } => {
+            let rate = rate.expression(private);
+            quote!(.rate(#key, #rate, #weight))
+        }
     })
 }
 

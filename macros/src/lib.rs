@@ -18,6 +18,7 @@ mod key_part;
 mod lock_key;
 mod option_rules;
 mod parser;
+mod rate;
 mod signature;
 mod template;
 mod values;
@@ -52,8 +53,9 @@ mod values;
 /// | `ttl` | how long a lease lasts unless it is renewed: 100 ms to 24 h | 30 s |
 /// | `wait` | how long to wait for the lock: a duration, or an expression such as `Wait::Forever` | 10 s; 0 with `if_held = "skip"` |
 /// | `permits` | how many may hold at once, from 1 up: makes the lock a semaphore | a mutex |
-/// | `weight` | how many of the `permits` one call takes, from 1 to all of them; semaphores only | 1 |
+/// | `weight` | how many of the `permits` one call takes, from 1 to all of them; or of the `rate`, up to its burst | 1 |
 /// | `mode` | `"read"` runs beside other readers, `"write"` alone: makes the lock a read-write lock | a mutex |
+/// | `rate` | how often the function may run, such as `"10/s"`, `"100/min"` or a `Rate`: instead of a lock, or beside locks in `all` | no limit |
 /// | `if_held` | when others still hold the lock after the wait, or the work is done: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
 /// | `once` | how long the work counts as done after the body succeeded: 100 ms to 366 days; mutexes only | it never does |
 /// | `once_per` | lets the body succeed once in each period of the server's clock: 100 ms to 366 days; mutexes only | no periods |
@@ -67,7 +69,7 @@ mod values;
 /// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it run to its end | `"cancel"` |
 /// | `reentrant` | written without a value: a call inside the body goes on under the same lease, without a command; mutexes only, without `once` and `once_per` | such a call waits |
 /// | `lease` | the name of the `LeaseHandle` in the body | none |
-/// | `locks` | the client: a `Locks` or a `QuorumLocks`, or a reference to one; with `permits` or `all` a `Locks` | see below |
+/// | `locks` | the client: a `Locks` or a `QuorumLocks`, or a reference to one; with `permits`, `rate` or `all` a `Locks` | see below |
 /// | `all` | several locks instead of a `key`, in parentheses: `all(lock(key = "a"), lock(key = "b", permits = 3))`; see below | one lock |
 ///
 /// A duration is a string with units, such as `"500ms"`, `"10s"` or
@@ -157,10 +159,34 @@ mod values;
 /// A function with the same key and no `mode` asks for a mutex of that name. A name that
 /// is in use as one kind of lock is refused as another with `LockError::WrongKind`.
 ///
+/// # So many in a time
+///
+/// With `rate`, the function runs so often in a time, in all processes together. Nothing is held while
+/// it runs: time gives back what a call takes. A call waits for its turn as long as `wait` says. If that
+/// is too short, it fails at once with `LockError::RateLimited`, or is skipped with `if_held = "skip"`.
+///
+/// ```
+/// use leasehold::{LockError, Rate, distributed_lock};
+///
+/// #[distributed_lock(key = "mails", rate = "10/s")]
+/// async fn send(mail: &str) -> Result<(), LockError> {
+///     Ok(())
+/// }
+///
+/// // 3 at a time for each user, and 100 tokens in a minute, of which 20 at once.
+/// #[distributed_lock(all(
+///     lock(key = "user:{user}", permits = 3),
+///     lock(key = "user:{user}", rate = Rate::per_minute(100).burst(20), weight = tokens),
+/// ))]
+/// async fn answer(user: u64, tokens: u32) -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
 /// # Several locks
 ///
 /// With `all`, a call takes several locks, all or none, with one wait, and releases them
-/// together. Each is `lock(key = …)`, with `permits`, `weight` or `mode` if it is no mutex. The
+/// together. Each is `lock(key = …)`, with `permits`, `weight` or `mode` if it is no mutex, or with `rate`. The
 /// other arguments stand beside `all`, for all of them.
 ///
 /// ```

@@ -10,18 +10,20 @@ use crate::{
     argument::{Argument, LockArguments, Value},
     contradictions::{contradictions, excluded_by_all},
     duration,
+    rate::{self, Rate},
     values::{self, IfHeld, Key},
 };
 
 /// The arguments offered to users. `crate` is missing: only crates that re-export this one
 /// need it.
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 22] = [
     "key",
     "ttl",
     "wait",
     "permits",
     "weight",
     "mode",
+    "rate",
     "if_held",
     "once",
     "once_per",
@@ -40,7 +42,7 @@ const NAMES: [&str; 21] = [
 ];
 
 /// Those of one lock in `all(…)`. The others stand beside it.
-const OF_A_LOCK: &[&str] = &["key", "permits", "weight", "mode"];
+const OF_A_LOCK: &[&str] = &["key", "permits", "weight", "mode", "rate"];
 
 pub(crate) fn parse(tokens: TokenStream) -> Result<Args> {
     let arguments = Punctuated::parse_terminated.parse2(tokens)?;
@@ -54,6 +56,7 @@ pub(crate) fn parse(tokens: TokenStream) -> Result<Args> {
 struct Reader {
     seen: Vec<Ident>,
     key: Option<Key>,
+    rate: Option<Rate>,
     set: Option<Vec<SetLock>>,
     if_held: Option<IfHeld>,
     lease: Option<Ident>,
@@ -99,6 +102,7 @@ impl Reader {
         };
         let (name, value) = match name.to_string().as_str() {
             "key" => return values::key(value).map(|key| self.key = Some(key)),
+            "rate" => return rate::read(&value).map(|rate| self.rate = Some(rate)),
             "if_held" => return values::if_held(&value).map(|what| self.if_held = Some(what)),
             "lease" => return values::lease(&value).map(|name| self.lease = Some(name)),
             "crate" => return values::path(&value).map(|path| self.runtime = Some(path)),
@@ -132,7 +136,7 @@ impl Reader {
         // Not every client has semaphores. The method `counting` lets rustc report one that
         // has none.
         let has_permits = self.options.iter().any(|option| option.name == "permits");
-        let counts = has_permits || self.set.is_some();
+        let counts = has_permits || self.set.is_some() || self.rate.is_some();
         for option in self.options.iter_mut().filter(|option| counts && option.name == "locks") {
             option.name = Ident::new("counting", option.name.span());
         }
@@ -141,9 +145,15 @@ impl Reader {
                 "the lock needs a name: add `key = \"...\"`, such as `key = \"invoice:{id}\"`";
             Error::new(Span::call_site(), text)
         };
-        let target = match self.set {
-            Some(set) => Target::Set(set),
-            None => Target::One(self.key.ok_or_else(missing)?),
+        let target = match (self.set, self.rate) {
+            (Some(set), _) => Target::Set(set),
+            (None, Some(rate)) => {
+                let weight = self.options.iter().position(|option| option.name == "weight");
+                let weight = weight.map_or(quote!(1), |at| self.options.remove(at).value);
+                let kind = SetKind::Rate { rate, weight };
+                Target::Set(vec![SetLock { key: self.key.ok_or_else(missing)?, kind }])
+            }
+            (None, None) => Target::One(self.key.ok_or_else(missing)?),
         };
         Ok(Args {
             target,
@@ -183,8 +193,10 @@ fn read_lock(LockArguments { at, arguments }: LockArguments) -> Result<SetLock> 
             _ => kind = SetKind::Write,
         }
     }
-    if let SetKind::Permit { weight, .. } = &mut kind {
-        *weight = one;
+    match (&mut kind, reader.rate) {
+        (SetKind::Permit { weight, .. }, _) => *weight = one,
+        (_, Some(rate)) => kind = SetKind::Rate { rate, weight: one },
+        _ => {}
     }
     Ok(SetLock { key, kind })
 }
@@ -203,7 +215,8 @@ fn beside_all(name: &Ident) -> String {
         None => "write it beside `all(...)`, for all of them".to_owned(),
     };
     format!(
-        "`{name}` is no argument of one lock of a set, which are `key`, `permits`, `weight` and `mode`: \
+        "`{name}` is no argument of one lock of a set, which are `key`, `permits`, `weight`, `mode` and \
+         `rate`: \
          {advice}"
     )
 }
@@ -308,7 +321,7 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_names_are_answered_with_known_ones() {
-        let known = "the arguments are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, \
+        let known = "the arguments are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, `rate`, \
                      `if_held`, `once`, `once_per`, `offset`, `hold_at_least`, `max_hold`, `linger`, `owner`, `note`, `auto_renew`, `on_lost`, `reentrant`, `lease`, `locks`, `all`";
         for unknown in ["retries", "name", "crat"] {
             let told = mistakes(&format!("key = \"a\", {unknown} = 1"));

@@ -232,5 +232,5 @@ pub mod __private {
     pub use crate::attribute::{
         Call, FromLockError, Guarded, SetCall, Skippable, body, key, lease, lease_set,
     };
-    pub use crate::{KeyPart, KeyTemplate};
+    pub use crate::{KeyPart, KeyTemplate, Rate};
 }

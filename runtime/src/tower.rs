@@ -142,6 +142,7 @@ mod outage;
 mod path_key;
 mod policy;
 mod problem;
+mod rate_fields;
 mod reject;
 mod request_lock;
 mod request_values;

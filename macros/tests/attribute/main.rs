@@ -8,5 +8,6 @@ mod keys;
 mod methods;
 mod once;
 mod owners;
+mod rates;
 mod sizes;
 mod spans;

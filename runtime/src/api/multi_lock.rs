@@ -122,16 +122,20 @@ impl MultiLock {
     /// True if this is the error of a permit.
     #[cfg(feature = "tower")]
     pub(crate) fn is_permit(&self, error: &LockError) -> bool {
-        self.limits().any(|(key, limit)| limit.is_some() && error.key() == Some(key))
+        let is_of = |part: &Part| {
+            matches!(part.kind, PartKind::Permit { .. }) && error.key() == part.key.as_ref()
+        };
+        error.is_held_by_another() && self.parts.iter().any(is_of)
     }
 
-    /// Its locks with valid names, each with the limit of a permit.
+    /// Its locks and rates with valid names, each with the limit of a permit or the burst of a rate.
     #[cfg(feature = "tower")]
     pub(crate) fn limits(&self) -> impl Iterator<Item = (&LockKey, Option<u32>)> {
         self.parts.iter().filter_map(|part| {
             let limit = match part.kind {
                 PartKind::Permit { limit, .. } => Some(limit),
-                PartKind::Mutex | PartKind::Read | PartKind::Write | PartKind::Rate { .. } => None,
+                PartKind::Rate { rate, .. } => Some(rate.most_at_once()),
+                PartKind::Mutex | PartKind::Read | PartKind::Write => None,
             };
             Some((part.key.as_ref()?, limit))
         })

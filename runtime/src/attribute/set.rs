@@ -14,6 +14,7 @@ use crate::api::multi_lock::{MultiLock, Part, PartKind};
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::core::lock_key::NO_LABEL;
+use crate::core::rate::Rate;
 use crate::engine::lease_set::{LeaseSet, LeaseSetHandle};
 
 /// The handle of the leases that the body runs under, for `lease = name`.
@@ -78,6 +79,11 @@ impl SetCall {
     /// Adds a writer's lock.
     pub fn write(self, key: Result<LockKey, LockError>) -> Self {
         self.with(key, PartKind::Write)
+    }
+
+    /// Adds a part of a rate.
+    pub fn rate(self, key: Result<LockKey, LockError>, rate: Rate, weight: u32) -> Self {
+        self.with(key, PartKind::Rate { rate, weight })
     }
 
     fn with(mut self, key: Result<LockKey, LockError>, kind: PartKind) -> Self {

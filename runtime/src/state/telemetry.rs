@@ -3,7 +3,7 @@
 //!
 #![doc = include_str!("../metrics.md")]
 //!
-//! `kind` is `mutex`, `reentrant_mutex`, `semaphore`, `read` or `write`. `lock` is the label that
+//! `kind` is `mutex`, `reentrant_mutex`, `semaphore`, `read`, `write` or `rate`. `lock` is the label that
 //! the code gives a lock. No label has the name of a lock: there may be too many of them, and
 //! they may be personal.
 //!

@@ -145,7 +145,8 @@ impl IntoResponse for NoLease {
     fn into_response(self) -> Response {
         tracing::error!("{self}");
         let title = "Internal Server Error";
-        let details = Problem { kind: None, title, detail: &self.to_string(), lock: None };
+        let details =
+            Problem { kind: None, title, detail: &self.to_string(), lock: None, retry_after: None };
         problem(StatusCode::INTERNAL_SERVER_ERROR, &details, None).map(Body::from)
     }
 }

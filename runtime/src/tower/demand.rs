@@ -1,6 +1,7 @@
 //! Which kind of lock a layer takes, and how much of it a request takes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::request::Parts;
 
@@ -8,6 +9,10 @@ use super::key::KeyError;
 use super::number::Number;
 use super::reject::Refusal;
 use super::request_lock::LayerKind;
+use crate::core::rate::Rate;
+
+/// The function that says the rate of a request. `None` is the default.
+pub(super) type RateBy = Arc<dyn Fn(&Parts) -> Option<Rate> + Send + Sync>;
 
 /// The kind, and what changes it by the request.
 #[derive(Clone)]
@@ -17,21 +22,42 @@ pub(super) struct Demand {
     pub(super) weight: Option<Number>,
     /// `None` is the semaphore's limit for each request.
     pub(super) limit: Option<Number>,
+    /// `None` is the rate of each request.
+    pub(super) rate: Option<RateBy>,
 }
 
 impl Demand {
     pub(super) fn new(kind: LayerKind) -> Self {
-        Self { kind, weight: None, limit: None }
+        Self { kind, weight: None, limit: None, rate: None }
     }
 
     /// Returns true if it is the same for all requests.
     pub(super) fn is_fixed(&self) -> bool {
-        self.weight.is_none() && self.limit.is_none()
+        self.weight.is_none() && self.limit.is_none() && self.rate.is_none()
     }
 
     /// The kind of lock that a request takes, with the limit that holds for it, and how much it takes.
     pub(super) fn of(&self, parts: &Parts) -> Result<(LayerKind, u32), Refusal> {
-        let LayerKind::Semaphore { limit } = self.kind else { return Ok((self.kind, 1)) };
+        let (kind, most) = match self.kind {
+            LayerKind::Semaphore { limit } => self.limited(limit, parts)?,
+            LayerKind::Rate { rate } => {
+                let rate = self.rate.as_ref().and_then(|by| by(parts)).unwrap_or(rate);
+                (LayerKind::Rate { rate }, rate.most_at_once())
+            }
+            kind => return Ok((kind, 1)),
+        };
+        let weight = self.weight.as_ref().map_or(Ok(None), |say| say(parts));
+        let weight = weight.map_err(Refusal::NoWeight)?.unwrap_or(1);
+        // A limit of 0 is the server's mistake, which the acquisition reports.
+        if most > 0 && !(1..=most).contains(&weight) {
+            let problem = format!("{weight} is not between 1 and {most}");
+            return Err(Refusal::NoWeight(KeyError::new(problem)));
+        }
+        Ok((kind, weight))
+    }
+
+    /// The semaphore with the limit that holds for a request.
+    fn limited(&self, limit: u32, parts: &Parts) -> Result<(LayerKind, u32), Refusal> {
         let say = |number: &Option<Number>| number.as_ref().map_or(Ok(None), |say| say(parts));
         let limit = match say(&self.limit).map_err(Refusal::NoLimit)? {
             Some(0) => {
@@ -40,33 +66,30 @@ impl Demand {
             }
             said => said.unwrap_or(limit),
         };
-        let weight = say(&self.weight).map_err(Refusal::NoWeight)?.unwrap_or(1);
-        // A limit of 0 is the server's mistake, which the acquisition reports.
-        if limit > 0 && !(1..=limit).contains(&weight) {
-            let problem = format!("{weight} is not between 1 and {limit}");
-            return Err(Refusal::NoWeight(KeyError::new(problem)));
-        }
-        Ok((LayerKind::Semaphore { limit }, weight))
+        Ok((LayerKind::Semaphore { limit }, limit))
     }
 
     /// Sets how much a request takes.
     #[track_caller]
     pub(super) fn set_weight(&mut self, weight: Number) {
-        self.check_semaphore("weight_by");
+        let has_weight = matches!(self.kind, LayerKind::Semaphore { .. } | LayerKind::Rate { .. });
+        assert!(has_weight, "`weight_by` is for semaphores and rates: other locks have no weight");
         self.weight = Some(weight);
     }
 
     /// Sets which limit holds for a request.
     #[track_caller]
     pub(super) fn set_limit(&mut self, limit: Number) {
-        self.check_semaphore("limit_by");
+        let is_semaphore = matches!(self.kind, LayerKind::Semaphore { .. });
+        assert!(is_semaphore, "`limit_by` is for semaphores: other locks have no permits");
         self.limit = Some(limit);
     }
 
+    /// Sets which rate holds for a request.
     #[track_caller]
-    fn check_semaphore(&self, option: &str) {
-        let is_semaphore = matches!(self.kind, LayerKind::Semaphore { .. });
-        assert!(is_semaphore, "`{option}` is for semaphores: other locks have no permits");
+    pub(super) fn set_rate(&mut self, rate: RateBy) {
+        assert!(matches!(self.kind, LayerKind::Rate { .. }), "`rate_by` is for rates");
+        self.rate = Some(rate);
     }
 }
 

@@ -44,9 +44,9 @@ fn code(refusal: &Refusal) -> u16 {
         }
         Refusal::Held(_) => ABORTED,
         Refusal::Done(_) => ALREADY_EXISTS,
-        Refusal::Full(_) | Refusal::Crowded { status: StatusCode::TOO_MANY_REQUESTS, .. } => {
-            RESOURCE_EXHAUSTED
-        }
+        Refusal::Full(_)
+        | Refusal::RateLimited(_)
+        | Refusal::Crowded { status: StatusCode::TOO_MANY_REQUESTS, .. } => RESOURCE_EXHAUSTED,
         Refusal::Crowded { .. } | Refusal::Unavailable(_) | Refusal::Closed(_) => UNAVAILABLE,
         // Clients may send an `UNAVAILABLE` call again by themselves.
         Refusal::Lost(_) => UNKNOWN,

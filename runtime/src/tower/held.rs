@@ -9,6 +9,7 @@ use http::Request;
 use crate::core::error::LossReason;
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::lease_set::LeaseSet;
+use crate::engine::rate_status::RateStatus;
 
 /// A future that the layer polls.
 pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -37,6 +38,19 @@ impl Held {
             }
         };
         lease.map_or("", |lease| lease.key().log_label())
+    }
+
+    /// How the rates of the request stood.
+    pub(super) fn rates(&self) -> &[RateStatus] {
+        match self {
+            Self::One(_) => &[],
+            Self::All(leases) => leases.rates(),
+        }
+    }
+
+    /// Returns true if there is no lease: the request has taken from rates alone.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::All(leases) if leases.is_empty())
     }
 
     /// Resolves when a lease is lost.

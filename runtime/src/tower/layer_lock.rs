@@ -13,8 +13,9 @@ use super::request_lock::LayerKind;
 use super::template_key::plain_name;
 use crate::api::multi_lock::MultiLock;
 use crate::core::key::LockKey;
+use crate::core::rate::Rate;
 
-/// One of the locks of [`LockLayer::all`](super::LockLayer::all): its kind, its key, and how much of
+/// One of the locks or rates of [`LockLayer::all`](super::LockLayer::all): its kind, its key, and how much of
 /// it a request takes.
 ///
 /// # Examples
@@ -70,6 +71,33 @@ impl LayerLock {
         Self::new(key, LayerKind::RwLock)
     }
 
+    /// A rate: so many requests in a time for each key, beside how many at a time.
+    ///
+    /// See [`LockLayer::rate`](super::LockLayer::rate). It is taken when all locks are, and refuses with
+    /// status 429.
+    ///
+    /// # Panics
+    ///
+    /// As in [`mutex`](Self::mutex).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::tower::{LayerLock, template_key};
+    /// use leasehold::{LockLayer, Locks, Rate};
+    ///
+    /// // For each tenant, 3 requests at a time and 100 in a minute.
+    /// let of_tenant = || template_key("tenant:{header:x-tenant}");
+    /// let limits = LockLayer::all(&Locks::in_memory(), [
+    ///     LayerLock::permit(of_tenant(), 3),
+    ///     LayerLock::rate(of_tenant(), Rate::per_minute(100)),
+    /// ]);
+    /// ```
+    #[track_caller]
+    pub fn rate(key: impl RequestKey + Send + Sync + 'static, rate: Rate) -> Self {
+        Self::new(key, LayerKind::Rate { rate })
+    }
+
     #[track_caller]
     fn new<K: RequestKey + Send + Sync + 'static>(key: K, kind: LayerKind) -> Self {
         let label = plain_name(&key);
@@ -84,11 +112,11 @@ impl LayerLock {
     }
 
     /// How much of the limit a request takes, as in
-    /// [`LockLayer::weight_by`](super::LockLayer::weight_by).
+    /// [`LockLayer::weight_by`](super::LockLayer::weight_by); or how much of the rate, from 1 to its burst.
     ///
     /// # Panics
     ///
-    /// If it is no permit.
+    /// If it is neither a permit nor a rate.
     #[track_caller]
     pub fn weight_by<F, T>(mut self, weight: F) -> Self
     where
@@ -114,6 +142,23 @@ impl LayerLock {
         self
     }
 
+    /// The rate for a request, by a function of its head: of its plan, say. `None` is the rate of all.
+    ///
+    /// All requests with the same key take from the same rate. If they disagree on it, as while a deploy
+    /// changes it, each is checked by its own.
+    ///
+    /// # Panics
+    ///
+    /// If it is no rate.
+    #[track_caller]
+    pub fn rate_by(
+        mut self,
+        rate: impl Fn(&Parts) -> Option<Rate> + Send + Sync + 'static,
+    ) -> Self {
+        self.demand.set_rate(Arc::new(rate));
+        self
+    }
+
     /// The key of a request's lock; `None` if the request needs none.
     pub(super) fn key(&self, parts: &mut Parts) -> Result<Option<LockKey>, Refusal> {
         let key = self.key.lock_key(parts).map_err(Refusal::NoKey)?;
@@ -133,6 +178,7 @@ impl LayerLock {
             LayerKind::Semaphore { limit } => locks.weighted_permit(key, limit, weight),
             LayerKind::RwLock if parts.method.is_safe() => locks.read(key),
             LayerKind::RwLock => locks.write(key),
+            LayerKind::Rate { rate } => locks.weighted_rate(key, rate, weight),
             LayerKind::Set => unreachable!("a set is no part of one"),
         })
     }

@@ -90,7 +90,7 @@ impl Policy {
             LayerKind::Mutex => LockHandle::Mutex(Mutex::new(spec)),
             LayerKind::Semaphore { limit } => LockHandle::Semaphore(Semaphore::new(spec, limit)),
             LayerKind::RwLock => LockHandle::RwLock(RwLock::new(spec)),
-            LayerKind::Set => unreachable!("a set has no key of its own"),
+            LayerKind::Set | LayerKind::Rate { .. } => unreachable!("a set has no key of its own"),
         };
         RequestLock { key, handle }
     }

@@ -15,6 +15,8 @@ pub(super) struct Problem<'a> {
     pub(super) detail: &'a str,
     /// The label of the lock.
     pub(super) lock: Option<&'a str>,
+    /// When the client may try again, if that is known more exactly than in seconds.
+    pub(super) retry_after: Option<Duration>,
 }
 
 /// The page that explains the types. An `http::Uri` has no fragment, so the query names the type.
@@ -24,7 +26,7 @@ pub(super) const TYPES: &str =
 /// A response with a problem body after RFC 9457.
 pub(super) fn problem(
     status: StatusCode,
-    Problem { kind, title, detail, lock }: &Problem<'_>,
+    Problem { kind, title, detail, lock, retry_after: exact }: &Problem<'_>,
     retry_after: Option<Duration>,
 ) -> Response<Bytes> {
     let mut text = String::from("{");
@@ -39,6 +41,9 @@ pub(super) fn problem(
     }
     if let Some(time) = retry_after {
         member(&mut text, "retry_after", &time.as_secs().to_string());
+    }
+    if let Some(time) = exact {
+        member(&mut text, "retry_after_ms", &time.as_micros().div_ceil(1000).to_string());
     }
     text.push('}');
     let mut response = Response::new(text.into());
@@ -79,8 +84,13 @@ mod tests {
 
     #[test]
     fn a_problem_is_json_with_its_status_in_it() {
-        let problem =
-            |kind, title| Problem { kind, title, detail: "held \"by\" another", lock: kind };
+        let problem = |kind, title| Problem {
+            kind,
+            title,
+            detail: "held \"by\" another",
+            lock: kind,
+            retry_after: None,
+        };
         let response = super::problem(
             StatusCode::CONFLICT,
             &problem(Some("held"), "Held"),

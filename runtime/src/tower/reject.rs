@@ -8,6 +8,7 @@ use http::{Response, StatusCode};
 
 use super::key::KeyError;
 use super::problem::{Problem, problem};
+use super::rate_fields;
 use crate::core::error::{LockError, LossReason};
 use crate::core::key::LockKey;
 
@@ -52,6 +53,8 @@ pub enum Refusal {
     Done(LockError),
     /// The semaphore has too few free permits.
     Full(LockError),
+    /// The rate is used up, and does not allow the request in time.
+    RateLimited(LockError),
     /// An operator has set a limit of the semaphore that leaves no room for the request, such as 0.
     Closed(LockError),
     /// As many requests wait for this lock as [`max_waiters`] allows.
@@ -83,6 +86,7 @@ impl Refusal {
             LockError::Busy { .. } | LockError::TimedOut { .. } => Self::Held(error),
             LockError::Done { .. } => Self::Done(error),
             LockError::Closed { .. } => Self::Closed(error),
+            LockError::RateLimited { .. } => Self::RateLimited(error),
             LockError::Lost { reason, .. } => Self::Lost(reason),
             LockError::ShutDown => Self::Unavailable(error),
             error if error.is_store_failure() => Self::Unavailable(error),
@@ -109,7 +113,7 @@ impl Refusal {
                 StatusCode::BAD_REQUEST
             }
             Self::Held(_) | Self::Done(_) => StatusCode::CONFLICT,
-            Self::Full(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Full(_) | Self::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Crowded { status, .. } => *status,
             Self::Unavailable(_) | Self::Lost(_) | Self::Closed(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -121,7 +125,7 @@ impl Refusal {
     /// When the HTTP client may try again, in whole seconds: the `Retry-After` of the
     /// built-in response.
     ///
-    /// It is one second. If only `hold_at_least` keeps a mutex, and the layer has no `wait`, it is the
+    /// Of a rate, it is when the rate allows the request, rounded up. Otherwise it is one second. If only `hold_at_least` keeps a mutex, and the layer has no `wait`, it is the
     /// rest of that time, rounded up. It does not say when a lease ends, because the holder renews it,
     /// or releases it long before.
     ///
@@ -133,9 +137,14 @@ impl Refusal {
             Self::Held(LockError::Busy { retry_after, kept: true, .. }) => {
                 Some(whole_seconds(*retry_after))
             }
-            Self::Held(_) | Self::Full(_) | Self::Crowded { .. } | Self::Unavailable(_) => {
-                Some(SOON)
+            Self::RateLimited(LockError::RateLimited { retry_after, .. }) => {
+                Some(whole_seconds(*retry_after))
             }
+            Self::Held(_)
+            | Self::Full(_)
+            | Self::RateLimited(_)
+            | Self::Crowded { .. }
+            | Self::Unavailable(_) => Some(SOON),
             Self::NoKey(_)
             | Self::NoWeight(_)
             | Self::NoLimit(_)
@@ -154,8 +163,12 @@ impl Refusal {
     pub fn to_response(&self) -> Response<Bytes> {
         let (kind, title) = self.kind();
         let detail = &self.detail();
-        let details = Problem { kind: Some(kind), title, detail, lock: self.shown_label() };
+        let (lock, retry_after) = (self.shown_label(), self.exact_retry_after());
+        let details = Problem { kind: Some(kind), title, detail, lock, retry_after };
         let mut response = problem(self.status(), &details, self.retry_after());
+        if let Self::RateLimited(LockError::RateLimited { key, rate, retry_after }) = self {
+            rate_fields::add_used_up(response.headers_mut(), key, *rate, *retry_after);
+        }
         if let Some(time) = self.retry_after() {
             response.headers_mut().insert(RETRY_AFTER, time.as_secs().into());
         }
@@ -174,6 +187,7 @@ impl Refusal {
             Self::Done(_) => ("done", "Done before"),
             Self::Full(_) => ("full", "Too many requests at a time"),
             Self::Closed(_) => ("closed", "Closed by an operator"),
+            Self::RateLimited(_) => ("rate-limited", "Too many requests"),
             Self::Crowded { .. } => ("crowded", "Too many requests wait"),
             Self::Unavailable(_) => ("unavailable", "Lock store not available"),
             Self::Lost(_) => ("lost", "Lock lost"),
@@ -200,6 +214,7 @@ impl Refusal {
             Self::HeldByItself(_) => "The request holds the lock already that it asks for again.",
             Self::Held(_) => "Another request holds the lock that this one needs.",
             Self::Full(_) => "As many requests as are allowed at a time are running.",
+            Self::RateLimited(_) => "More requests have come in this time than are allowed.",
             Self::Closed(LockError::Closed { set, .. }) if set.limit > 0 => {
                 "An operator has lowered the limit for such requests, and this one takes more."
             }
@@ -236,12 +251,21 @@ impl Refusal {
         key.label().filter(|label| *label != key.name())
     }
 
+    /// When the HTTP client may try again, if that is known more exactly than in seconds.
+    fn exact_retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited(LockError::RateLimited { retry_after, .. }) => Some(*retry_after),
+            _ => None,
+        }
+    }
+
     fn error(&self) -> Option<&LockError> {
         match self {
             Self::Held(error)
             | Self::HeldByItself(error)
             | Self::Done(error)
             | Self::Full(error)
+            | Self::RateLimited(error)
             | Self::Closed(error)
             | Self::Unavailable(error)
             | Self::Misconfigured(error) => Some(error),
@@ -301,6 +325,7 @@ mod tests {
             Refusal::Done(error()),
             Refusal::Full(error()),
             Refusal::Closed(error()),
+            Refusal::RateLimited(error()),
             Refusal::crowded(key, true),
             Refusal::Unavailable(error()),
             Refusal::Lost(LossReason::Expired),

@@ -11,6 +11,7 @@ use crate::api::mutex::Mutex;
 use crate::api::rw_lock::RwLock;
 use crate::api::semaphore::Semaphore;
 use crate::core::key::LockKey;
+use crate::core::rate::Rate;
 use crate::engine::lease::Lease;
 
 /// The kind of lock that a layer takes.
@@ -21,7 +22,11 @@ pub(super) enum LayerKind {
         limit: u32,
     },
     RwLock,
-    /// Several locks.
+    /// No lock, and a part of a set.
+    Rate {
+        rate: Rate,
+    },
+    /// Several locks and rates, or a rate alone.
     Set,
 }
 
@@ -32,6 +37,7 @@ impl LayerKind {
             Self::Mutex => "mutex",
             Self::Semaphore { .. } => "semaphore",
             Self::RwLock => "rw_lock",
+            Self::Rate { .. } => "rate",
             Self::Set => "set",
         }
     }

@@ -11,6 +11,7 @@ use super::request_lock::LayerKind;
 use crate::api::lock_client::SemaphoreClient;
 use crate::api::multi_lock::MAX_KEYS;
 use crate::core::key::LockKey;
+use crate::core::rate::Rate;
 
 /// The key of a layer with several locks: each has its own. Returned by
 /// [`LockLayer::all`](super::LockLayer::all).
@@ -36,8 +37,9 @@ impl RequestKey for SetKey {
 }
 
 impl LockLayer<SetKey> {
-    /// A layer with several locks: each request takes one of each, all or none, with one wait. It is
-    /// refused with status 429 if a semaphore is full, and with 409 if another lock is held.
+    /// A layer with several locks and rates: each request takes one of each, all or none, with one wait.
+    /// It is refused with status 429 if a semaphore is full or a rate is used up, and with 409 if another
+    /// lock is held.
     ///
     /// They are the same locks as those of the other layers, and wait in the same queues. If all are
     /// free mutexes and permits, one command acquires them, on a cluster if they share a slot.
@@ -81,5 +83,43 @@ impl LockLayer<SetKey> {
         let mut layer = Self::of(locks.locks(), SetKey(()), LayerKind::Set);
         layer.policy().set = Some(set);
         layer
+    }
+
+    /// A layer with a rate: so many requests in a time for each key, in all processes together. Others
+    /// are refused with status 429.
+    ///
+    /// By default a request is refused at once if the rate is used up; with [`wait`](Self::wait) it waits
+    /// for its turn, unless that comes too late. `Retry-After` says when the rate allows the request, in
+    /// whole seconds, and the member `retry_after_ms` of the problem body in milliseconds. All responses
+    /// have the fields `RateLimit-Policy` and `RateLimit` of the IETF draft, by the label of the rate.
+    ///
+    /// A request holds nothing, so there is no lease, and no option for one has an effect. For the weight
+    /// of a request, a rate by its plan, and rates beside locks, take [`all`](Self::all) with
+    /// [`LayerLock::rate`].
+    ///
+    /// Each request costs one command. [`Rate`] says what a burst is; [`Locks::rate`](crate::Locks::rate)
+    /// what a failover may forget.
+    ///
+    /// # Panics
+    ///
+    /// If the key is a plain string that looks like a template, as in [`mutex`](Self::mutex).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::tower::template_key;
+    /// use leasehold::{LockLayer, Locks, Rate};
+    ///
+    /// // 100 requests of a tenant in a minute, and 10 at once.
+    /// let of_tenant = template_key("tenant:{header:x-tenant}");
+    /// let layer = LockLayer::rate(&Locks::in_memory(), of_tenant, Rate::per_minute(100).burst(10));
+    /// ```
+    #[track_caller]
+    pub fn rate(
+        locks: &impl SemaphoreClient,
+        key: impl RequestKey + Send + Sync + 'static,
+        rate: Rate,
+    ) -> Self {
+        Self::all(locks, [LayerLock::rate(key, rate)])
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn refused(refusal: &Refusal, lock: &'static str) {
         Refusal::Held(error)
         | Refusal::Done(error)
         | Refusal::Full(error)
+        | Refusal::RateLimited(error)
         | Refusal::Closed(error) => {
             tracing::debug!(lock, %error, "a request is refused");
         }

@@ -8,6 +8,7 @@ use super::step::Step;
 use crate::core::limit_override::LimitOverride;
 use crate::core::lock_key::LockKey;
 use crate::core::no_majority::NoMajority;
+use crate::core::rate::Rate;
 use crate::core::store_error::{Outcome, StoreError};
 
 /// The error of every call: why a lock was not acquired, is no longer held, or could not be
@@ -91,6 +92,8 @@ pub enum LockError {
     RateLimited {
         /// The name of the rate.
         key: LockKey,
+        /// The rate that the request asked for.
+        rate: Rate,
         /// After how long the rate allows the request, if nobody else takes more.
         retry_after: Duration,
     },

@@ -40,10 +40,10 @@ impl fmt::Display for LockError {
                 "`{key}` was not acquired: its work has succeeded, and counts as done for another \
                  {retry_after:.1?}"
             ),
-            Self::RateLimited { key, retry_after } => write!(
+            Self::RateLimited { key, rate, retry_after } => write!(
                 f,
-                "`{key}` allows no more for now: its rate is used up; try again in \
-                 {retry_after:.1?}, or let the call wait"
+                "`{key}` allows no more for now: its rate of {rate} is used up; try again in \
+                 {retry_after:.1?}, or let the call wait as long"
             ),
             Self::Lost { key, reason } => write!(
                 f,

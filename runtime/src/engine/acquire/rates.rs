@@ -15,7 +15,7 @@ use crate::engine::rate_status::RateStatus;
 use crate::engine::shared::Shared;
 use crate::keeper::UnknownOutcome;
 use crate::state::telemetry::MeasuredAttempt;
-use crate::store::{NotAll, RequestSpec, StoreError};
+use crate::store::{Kind, NotAll, RequestSpec, StoreError};
 
 /// What was taken from rates, and is given back in the background if it is dropped.
 pub(super) struct TakenRates<'a> {
@@ -157,7 +157,8 @@ impl<'a> OrderedAcquire<'a> {
     }
 
     fn refuse_by_rate<T>(&self, spec: &RequestSpec, retry_after: Duration) -> Result<T, LockError> {
-        let refused = Err(LockError::RateLimited { key: spec.key.clone(), retry_after });
+        let Kind::Rate { rate, .. } = spec.kind else { unreachable!("it waits for a rate") };
+        let refused = Err(LockError::RateLimited { key: spec.key.clone(), rate, retry_after });
         MeasuredAttempt::new(spec.kind, &spec.key).end(|| self.waited(), &refused);
         refused
     }
