@@ -146,6 +146,7 @@ mod rate_fields;
 mod reject;
 mod request_lock;
 mod request_values;
+mod response_head;
 mod service;
 mod several;
 mod telemetry;

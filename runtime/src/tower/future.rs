@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tokio::task::consume_budget;
@@ -17,12 +17,12 @@ use tower::Service;
 
 use super::body::LeaseBody;
 use super::ending::Ending;
-use super::grpc;
 use super::held::{Boxed, Held};
-use super::held_body::{announced, under};
+use super::held_body::under;
 use super::hold::{HoldUntil, OnLost};
 use super::policy::Policy;
 use super::reject::Refusal;
+use super::response_head::{announced, is_success, sends_body};
 use super::upgrade;
 use super::waiters::Acquire;
 use crate::core::error::LossReason;
@@ -295,21 +295,6 @@ fn caught<R>(
     work: impl FnOnce() -> R,
 ) -> Result<R, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(|| under(held, lasts, work)))
-}
-
-/// Returns false for the responses whose body an HTTP server never sends.
-fn sends_body<B: Body>(method: &Method, response: &Response<B>) -> bool {
-    let status = response.status();
-    let has_none = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
-    let ends_with_head =
-        *method == Method::HEAD || upgrade::is_connected(method, status) || has_none;
-    !(ends_with_head || status.is_informational() || response.body().is_end_stream())
-}
-
-/// Returns true if the head of a response says nothing of a failure.
-fn is_success<B>(response: &Response<B>) -> bool {
-    let status = response.status();
-    !status.is_client_error() && !status.is_server_error() && !grpc::is_failure(response.headers())
 }
 
 impl<S, A, B> fmt::Debug for ResponseFuture<S, A, B>

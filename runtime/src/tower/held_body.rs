@@ -7,8 +7,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
-use http::HeaderMap;
-use http::header::CONTENT_LENGTH;
 use http_body::{Body, Frame, SizeHint};
 
 use super::ending::Ending;
@@ -60,16 +58,6 @@ pub(super) fn under<R>(held: Option<&Held>, lasts: bool, work: impl FnOnce() -> 
         Some(held) => held.sync_scope(lasts, work),
         None => work(),
     }
-}
-
-/// How many bytes a response has, as far as it says so. A server sends no more of it, and may not
-/// ask for the end. A gRPC call always ends with its trailers.
-pub(super) fn announced<B: Body>(headers: &HeaderMap, body: &B) -> Option<u64> {
-    if grpc::is_grpc(headers) {
-        return None;
-    }
-    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    length.or_else(|| body.size_hint().exact())
 }
 
 /// How many bytes of data a frame has.
