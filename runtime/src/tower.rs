@@ -59,7 +59,7 @@
 //!
 //! `Retry-After` is in seconds. It does not say when the lease ends, because the holder
 //! renews it, or releases it long before. [`LockLayer::on_refused`] replaces all or some of
-//! these responses.
+//! these responses, by an async function that gets the refusal and the request's head.
 //!
 //! # How long the lock is held
 //!
@@ -119,6 +119,7 @@
 //! [`LeaseHandle::current`]: crate::LeaseHandle::current
 //! [`LeaseHandle::scope`]: crate::LeaseHandle::scope
 
+mod answer;
 #[cfg(feature = "axum")]
 mod axum;
 mod body;

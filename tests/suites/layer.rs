@@ -14,6 +14,7 @@ mod next_request;
 mod once;
 mod options;
 mod order;
+mod own_answers;
 mod own_locks;
 mod readers;
 mod readiness;

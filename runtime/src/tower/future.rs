@@ -15,6 +15,7 @@ use pin_project_lite::pin_project;
 use tokio::task::consume_budget;
 use tower::Service;
 
+use super::answer::{Answer, KeptParts};
 use super::body::LeaseBody;
 use super::ending::Ending;
 use super::held::{Boxed, Held};
@@ -24,7 +25,7 @@ use super::policy::Policy;
 use super::reject::Refusal;
 use super::response_head::{announced, is_success, sends_body};
 use super::upgrade;
-use super::waiters::Acquire;
+use super::waiters::{Acquire, Denied};
 use crate::core::error::LossReason;
 use crate::core::lock_key::NO_LABEL;
 
@@ -36,11 +37,13 @@ pin_project! {
     ///
     /// A server drops it when the client goes away. Before the lock is acquired, that stops
     /// waiting. Afterwards it drops the inner service's future and then releases the lock
-    /// in the background.
+    /// in the background. A refused request holds nothing: only the future of
+    /// [`on_refused`](super::LockLayer::on_refused) is dropped.
     ///
     /// # Panics
     ///
-    /// If the inner service panics: it goes on with that panic when the lock is released.
+    /// If the inner service panics: it goes on with that panic when the lock is released. If
+    /// `on_refused` panics.
     ///
     /// # Examples
     ///
@@ -81,7 +84,7 @@ pin_project! {
         S: Service<Request<A>>,
     B: Body,
     {
-        Refused { refusal: Refusal },
+        Refused { answer: Answer },
         Acquiring { acquire: Acquire, call: Option<(S, Request<A>)> },
         // Dropped in this order: the lock is free when its work has stopped.
         // The loss is listened for once the response has to be waited for.
@@ -91,6 +94,8 @@ pin_project! {
             loss: Option<Boxed<LossReason>>,
             held: Option<Held>,
             method: Method,
+            // For the program's own answer to a loss.
+            parts: KeptParts,
         },
         // Whoever reads the outcome may come again at once, and must find the lock free.
         Ending { ending: Ending<Outcome<S::Response, S::Error>> },
@@ -103,7 +108,7 @@ pin_project! {
 /// What the layer does once the lease has ended.
 enum Outcome<R, E> {
     Answer(Result<R, E>),
-    Refuse(Refusal),
+    Refuse(Refusal, KeptParts),
     Panic(Box<dyn Any + Send>),
 }
 
@@ -132,17 +137,24 @@ where
         request: Request<A>,
     ) -> Self {
         let label = held.log_label();
-        let state = State::run(inner, request, Some(held));
+        let state = State::run(&policy, is_grpc, inner, request, Some(held));
         Self { policy, is_grpc, state, label, owes_budget: true }
     }
 
     pub(super) fn unlocked(policy: Arc<Policy>, is_grpc: bool, response: S::Future) -> Self {
-        let state = State::Running { response, loss: None, held: None, method: Method::GET };
+        let (held, method) = (None, Method::GET);
+        let state = State::Running { response, loss: None, held, method, parts: None };
         Self { policy, is_grpc, state, label: NO_LABEL, owes_budget: false }
     }
 
-    pub(super) fn refused(policy: Arc<Policy>, is_grpc: bool, refusal: Refusal) -> Self {
-        let state = State::Refused { refusal };
+    pub(super) fn refused(
+        policy: Arc<Policy>,
+        is_grpc: bool,
+        refusal: Refusal,
+        request: Request<A>,
+    ) -> Self {
+        let answer = policy.refuse(refusal, is_grpc, NO_LABEL, request);
+        let state = State::Refused { answer };
         Self { policy, is_grpc, state, label: NO_LABEL, owes_budget: false }
     }
 }
@@ -157,6 +169,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
+        let (policy, is_grpc, label) = (&**this.policy, *this.is_grpc, *this.label);
         if *this.owes_budget {
             ready!(pin!(consume_budget()).poll(cx));
             *this.owes_budget = false;
@@ -165,35 +178,28 @@ where
             let next = match this.state.as_mut().project() {
                 StateProj::Acquiring { acquire, call } => {
                     let answer = ready!(acquire.as_mut().poll(cx));
-                    match answer
-                        .map(Some)
-                        .or_else(|denied| this.policy.judge(denied, this.label).map(|()| None))
-                    {
-                        Ok(held) => {
-                            let (mut inner, request) = call.take().expect("it is acquired once");
-                            State::run(&mut inner, request, held)
-                        }
-                        Err(refusal) => State::Refused { refusal },
-                    }
+                    let call = call.take().expect("it is acquired once");
+                    State::asked(policy, is_grpc, label, answer, call)
                 }
-                StateProj::Running { response, loss, held, method } => {
+                StateProj::Running { response, loss, held, method, parts } => {
                     // The deadline is looked at before each poll: a handler that
                     // was stopped past it does not go on.
-                    let may_go_on = this.policy.needed(held.as_ref()).is_none_or(Held::is_held);
-                    let lasts = this.policy.on_lost == OnLost::Cancel;
+                    let may_go_on = policy.needed(held.as_ref()).is_none_or(Held::is_held);
+                    let lasts = policy.on_lost == OnLost::Cancel;
                     let polled =
                         may_go_on.then(|| caught(held.as_ref(), lasts, || response.poll(cx)));
                     let outcome = match polled {
                         Some(Ok(Poll::Ready(answer))) => Outcome::Answer(answer),
                         Some(Err(panic)) => Outcome::Panic(panic),
                         Some(Ok(Poll::Pending)) | None => {
-                            let Some(needed) = this.policy.needed(held.as_ref()) else {
+                            let Some(needed) = policy.needed(held.as_ref()) else {
                                 return Poll::Pending;
                             };
                             // A handler that is ready at once needs no timer. A loss is pending
                             // until its reason is known.
                             let loss = loss.get_or_insert_with(|| needed.lost());
-                            Outcome::Refuse(Refusal::Lost(ready!(loss.as_mut().poll(cx))))
+                            let refusal = Refusal::Lost(ready!(loss.as_mut().poll(cx)));
+                            Outcome::Refuse(refusal, parts.take())
                         }
                     };
                     let (held, method) = (held.take(), std::mem::take(method));
@@ -206,13 +212,13 @@ where
                     Policy::note_loss(held.as_ref());
                     let is_success = is_success(&response);
                     let held = match held {
-                        Some(held) if this.policy.keeps_upgraded(&method, &response) => {
-                            upgrade::leave(held, is_success, &this.policy.warned)
+                        Some(held) if policy.keeps_upgraded(&method, &response) => {
+                            upgrade::leave(held, is_success, &policy.warned)
                         }
                         held => held,
                     };
                     let bytes = announced(response.headers(), response.body());
-                    if this.policy.hold_until == HoldUntil::BodyEnd
+                    if policy.hold_until == HoldUntil::BodyEnd
                         && bytes != Some(0)
                         && sends_body(&method, &response)
                     {
@@ -229,13 +235,16 @@ where
                             response.map(|body| LeaseBody::new(body, None, false, None))
                         }));
                     }
-                    Outcome::Refuse(refusal) => State::Refused { refusal },
+                    Outcome::Refuse(refusal, parts) => {
+                        let answer = policy.answer(refusal, is_grpc, label, parts);
+                        State::Refused { answer }
+                    }
                     Outcome::Panic(panic) => resume_unwind(panic),
                 },
-                StateProj::Refused { refusal } => {
-                    let response = this.policy.answer(refusal, *this.is_grpc, this.label);
+                StateProj::Refused { answer } => {
+                    let response = ready!(answer.poll(cx));
                     this.state.set(State::Done);
-                    return Poll::Ready(Ok(response));
+                    return Poll::Ready(Ok(response.map(LeaseBody::refusal)));
                 }
                 StateProj::Early { response } => {
                     if let Some(given) = response {
@@ -267,13 +276,39 @@ where
     S: Service<Request<A>>,
     B: Body,
 {
-    fn run(inner: &mut S, mut request: Request<A>, mut held: Option<Held>) -> Self {
+    /// The store has answered, or the layer did without it.
+    fn asked(
+        policy: &Policy,
+        is_grpc: bool,
+        label: &'static str,
+        answer: Result<Held, Denied>,
+        (mut inner, request): (S, Request<A>),
+    ) -> Self {
+        let judge = |denied| policy.judge(denied, label).map(|()| None);
+        match answer.map(Some).or_else(judge) {
+            Ok(held) => Self::run(policy, is_grpc, &mut inner, request, held),
+            Err(refusal) => {
+                let answer = policy.refuse(refusal, is_grpc, label, request);
+                Self::Refused { answer }
+            }
+        }
+    }
+
+    fn run(
+        policy: &Policy,
+        is_grpc: bool,
+        inner: &mut S,
+        request: Request<A>,
+        mut held: Option<Held>,
+    ) -> Self {
+        // Before the handles are in the request: their lease is lost when the copy is used.
+        let (mut request, parts) = policy.keep_parts(held.as_ref(), is_grpc, request);
         if let Some(held) = &mut held {
             upgrade::give_handles(held, &mut request);
         }
         let method = request.method().clone();
         match caught(held.as_ref(), false, || inner.call(request)) {
-            Ok(response) => Self::Running { response, loss: None, held, method },
+            Ok(response) => Self::Running { response, loss: None, held, method, parts },
             Err(panic) => Self::ending(held, false, Outcome::Panic(panic)),
         }
     }

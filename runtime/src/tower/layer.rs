@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::Response;
 use tower::Layer;
 
 use super::demand::Demand;
@@ -14,7 +12,6 @@ use super::identity::Identify;
 use super::key::RequestKey;
 use super::outage::Outage;
 use super::policy::Policy;
-use super::reject::Refusal;
 use super::request_lock::LayerKind;
 use super::service::LockService;
 use super::template_key::plain_name;
@@ -48,7 +45,7 @@ const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
 /// let layer = LockLayer::mutex(&locks, "import")
 ///     .ttl(Duration::from_secs(10))
 ///     .wait(Duration::from_secs(2))
-///     .on_refused(|refusal| {
+///     .on_refused(async |refusal, _| {
 ///         let mut response = refusal.to_response();
 ///         if matches!(refusal, Refusal::Held(_)) {
 ///             *response.status_mut() = StatusCode::LOCKED;
@@ -278,19 +275,6 @@ impl<K> LockLayer<K> {
     #[must_use]
     pub fn fail_open(mut self) -> Self {
         self.policy().fails_open = true;
-        self
-    }
-
-    /// Answers refused requests with a function of your own. For the cases that should stay
-    /// as they are, return [`Refusal::to_response`]. Calls of gRPC keep their statuses: the
-    /// function is not asked.
-    #[must_use]
-    pub fn on_refused<F, D>(mut self, answer: F) -> Self
-    where
-        F: Fn(&Refusal) -> Response<D> + Send + Sync + 'static,
-        D: Into<Bytes>,
-    {
-        self.policy().on_refused = Some(Arc::new(move |refusal| answer(refusal).map(Into::into)));
         self
     }
 }

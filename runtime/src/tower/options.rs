@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::Response;
 use http::request::Parts;
 
+use super::answer::OnRefused;
 use super::hold::{HoldUntil, OnLost};
 use super::layer::LockLayer;
 use super::number::MaybeNumber;
 use super::policy::Policy;
+use super::reject::Refusal;
 use super::request_lock::LayerKind;
 use crate::api::lock_options::setters;
 
@@ -89,9 +93,9 @@ impl<K> LockLayer<K> {
         /// without harm. A response with a status below 400 is a success, once its body has ended;
         /// with [`HoldUntil::Head`], once its head is there. A gRPC status other than 0 is none. A
         /// request that fails, panics, loses its lock or is dropped leaves the key to the next.
-        /// `LockError::Done` in the refusal says when the work succeeded: to answer with the
-        /// first response, keep that under the same key. On a quorum it can't be used: requests
-        /// are answered with 500.
+        /// `LockError::Done` in the refusal says when the work succeeded. To answer with the first
+        /// response, look that up in [`on_refused`](Self::on_refused). On a quorum it can't be
+        /// used: requests are answered with 500.
         ///
         /// # Panics
         ///
@@ -287,6 +291,50 @@ impl<K> LockLayer<K> {
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     {
         self.policy().identify.note = Some(Arc::new(note));
+        self
+    }
+    /// Answers refused requests with an async function of your own, which gets the refusal and the
+    /// head of the request: its method, URI, headers and extensions.
+    ///
+    /// For the cases that should stay as they are, return [`Refusal::to_response`]. Each request
+    /// calls a clone of the function, so an `async move` closure may use what it has captured, such
+    /// as a pool of connections to a database. Calls of gRPC keep their statuses: the function is
+    /// not asked.
+    ///
+    /// The request holds no lock, nor a place among the waiters, while the function runs. The layer
+    /// limits neither how long that takes nor how many run at a time. In an outage of the lock store
+    /// each request is refused, so do not ask another system for each [`Refusal::Unavailable`]
+    /// without a limit. If the HTTP client disconnects, the function's future is dropped.
+    ///
+    /// A request that loses its lock is refused when the inner service has its head. So a layer
+    /// with this function copies the head of each request that gets its lock, unless it has
+    /// [`OnLost::Finish`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use leasehold::tower::Refusal;
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// let layer = LockLayer::mutex(&Locks::in_memory(), "import").on_refused(
+    ///     async |refusal, parts| {
+    ///         let mut response = refusal.to_response();
+    ///         if matches!(refusal, Refusal::Held(_)) && parts.uri.path() == "/import" {
+    ///             *response.status_mut() = StatusCode::LOCKED;
+    ///         }
+    ///         response
+    ///     },
+    /// );
+    /// ```
+    #[must_use]
+    pub fn on_refused<F, Fut, D>(mut self, answer: F) -> Self
+    where
+        F: FnOnce(Refusal, Parts) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Response<D>> + Send,
+        D: Into<Bytes>,
+    {
+        self.policy().on_refused = Some(OnRefused::new(answer));
         self
     }
 }

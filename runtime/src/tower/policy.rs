@@ -4,14 +4,12 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Response};
-use http_body::Body;
+use http::{Method, Request, Response};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::body::LeaseBody;
+use super::answer::{Answer, KeptParts, OnRefused, copy_parts};
 use super::demand::Demand;
 use super::grpc;
 use super::held::Held;
@@ -36,8 +34,6 @@ use crate::core::error::{LockError, Quiet};
 use crate::core::key::LockKey;
 use crate::core::log_rate::seldom;
 use crate::core::options::Wait;
-
-pub(super) type OnRefused = Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync>;
 
 /// How many requests may wait by default, beyond a semaphore's permits.
 const MAX_WAITERS: usize = 256;
@@ -245,20 +241,52 @@ impl Policy {
         }
     }
 
-    /// The response to a refused request.
-    pub(super) fn answer<B: Body>(
+    /// Returns true if a function of the program answers refused requests.
+    fn has_own_answers(&self, is_grpc: bool) -> bool {
+        !is_grpc && self.on_refused.is_some()
+    }
+
+    /// The head of a request that goes to the inner service, if a later loss of its lock is answered
+    /// by the program. Others pay nothing for it.
+    pub(super) fn keep_parts<A>(
         &self,
-        refusal: &Refusal,
+        held: Option<&Held>,
+        is_grpc: bool,
+        request: Request<A>,
+    ) -> (Request<A>, KeptParts) {
+        if self.has_own_answers(is_grpc) && self.needed(held).is_some() {
+            copy_parts(request)
+        } else {
+            (request, None)
+        }
+    }
+
+    /// Answers a request that the inner service has not got.
+    pub(super) fn refuse<A>(
+        &self,
+        refusal: Refusal,
         is_grpc: bool,
         lock: &'static str,
-    ) -> Response<LeaseBody<B>> {
-        telemetry::refused(refusal, lock);
-        let response = match &self.on_refused {
-            _ if is_grpc => grpc::response(refusal),
-            Some(answer) => answer(refusal),
-            None => refusal.to_response(),
-        };
-        response.map(LeaseBody::refusal)
+        request: Request<A>,
+    ) -> Answer {
+        let parts = self.has_own_answers(is_grpc).then(|| Box::new(request.into_parts().0));
+        self.answer(refusal, is_grpc, lock, parts)
+    }
+
+    /// Answers a refused request.
+    pub(super) fn answer(
+        &self,
+        refusal: Refusal,
+        is_grpc: bool,
+        lock: &'static str,
+        parts: KeptParts,
+    ) -> Answer {
+        telemetry::refused(&refusal, lock);
+        match (&self.on_refused, parts) {
+            _ if is_grpc => Answer::BuiltIn(Some(grpc::response(&refusal))),
+            (Some(own), Some(parts)) => own.answer(refusal, *parts),
+            _ => Answer::BuiltIn(Some(refusal.to_response())),
+        }
     }
 }
 

@@ -88,7 +88,7 @@ where
             Err(refusal) => {
                 // The inner service gives back what it reserved when it became ready.
                 drop(take_ready(inner));
-                ResponseFuture::refused(policy.clone(), is_grpc, refusal)
+                ResponseFuture::refused(policy.clone(), is_grpc, refusal, request)
             }
         }
     }

@@ -156,7 +156,7 @@ async fn only_calls_of_grpc_get_its_statuses() {
         assert_eq!(response.status(), StatusCode::CONFLICT, "{content_type}");
         problem(response).await;
     }
-    let layer = layer.on_refused(|refusal| {
+    let layer = layer.on_refused(async |refusal, _| {
         let mut response = refusal.to_response();
         *response.status_mut() = StatusCode::LOCKED;
         response

@@ -61,10 +61,11 @@ async fn a_bad_owner_is_400_and_calls_nothing() {
     let locks = Locks::in_memory();
     for user in [String::new(), "x".repeat(129), "a\tb".to_owned()] {
         let calls = Arc::default();
-        let layer = identified(LockLayer::mutex(&locks, "a")).fail_open().on_refused(|refusal| {
-            assert!(matches!(refusal, Refusal::NoOwner(_)), "{refusal:?}");
-            refusal.to_response()
-        });
+        let layer =
+            identified(LockLayer::mutex(&locks, "a")).fail_open().on_refused(async |refusal, _| {
+                assert!(matches!(refusal, Refusal::NoOwner(_)), "{refusal:?}");
+                refusal.to_response()
+            });
         let asked = layer.layer(counting(&calls)).oneshot(request(Some(&user), None));
         let response = asked.await.unwrap();
         assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{user:?}");

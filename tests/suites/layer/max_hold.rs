@@ -69,7 +69,7 @@ async fn a_stuck_request_is_stopped_after_ten_minutes_and_its_lock_is_free() {
 async fn a_custom_max_hold_is_kept_and_reported() {
     let locks = Locks::in_memory();
     for (layer, method) in of_each_kind(&locks) {
-        let layer = layer.max_hold(Duration::from_secs(45)).on_refused(|refusal| {
+        let layer = layer.max_hold(Duration::from_secs(45)).on_refused(async |refusal, _| {
             assert!(matches!(refusal, Refusal::Lost(LossReason::MaxHold)), "{refusal:?}");
             refusal.to_response()
         });

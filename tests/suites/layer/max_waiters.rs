@@ -177,7 +177,7 @@ async fn by_default_256_wait_beyond_the_permits() {
 #[tokio::test(start_paused = true)]
 async fn a_custom_answer_sees_the_key() {
     let locks = Locks::in_memory();
-    let layer = by_path(&locks).max_waiters(1).on_refused(|refusal| {
+    let layer = by_path(&locks).max_waiters(1).on_refused(async |refusal, _| {
         let Refusal::Crowded { key, .. } = refusal else { return refusal.to_response() };
         let mut response = Response::new(format!("too many for {}", key.name()).into());
         *response.status_mut() = StatusCode::IM_A_TEAPOT;

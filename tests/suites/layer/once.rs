@@ -58,7 +58,7 @@ async fn a_key_is_refused_after_a_success() {
 #[tokio::test]
 async fn the_refusal_can_be_replaced() {
     let locks = Locks::in_memory();
-    let layer = by_path(&locks).on_refused(|refusal| match refusal {
+    let layer = by_path(&locks).on_refused(async |refusal, _| match refusal {
         Refusal::Done(error) => Response::new(Bytes::from(format!("{}", error.is_done()))),
         refusal => refusal.to_response(),
     });

@@ -143,7 +143,7 @@ async fn server_errors_are_500() {
 async fn custom_answers_replace_the_built_in_ones() {
     let locks = Locks::in_memory();
     let layer = LockLayer::mutex(&locks, key_by(|parts| LockKey::new(parts.uri.path())))
-        .on_refused(|refusal| {
+        .on_refused(async |refusal, _| {
             let Refusal::Held(LockError::Busy { key, .. }) = refusal else {
                 return refusal.to_response().map(Vec::from);
             };

@@ -74,7 +74,7 @@ async fn a_request_takes_all_or_none_until_its_body_has_ended() {
 async fn the_refusal_says_which_lock_by_its_label() {
     let locks = Locks::in_memory();
     let _total = locks.semaphore("total", 3).acquire_many(3).await.unwrap();
-    let layer = limits(&locks).on_refused(|refusal| {
+    let layer = limits(&locks).on_refused(async |refusal, _| {
         assert!(matches!(refusal, Refusal::Full(LockError::Busy { .. })), "{refusal:?}");
         let mut response = refusal.to_response();
         *response.body_mut() = refusal.label().unwrap().into();

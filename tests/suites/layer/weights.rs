@@ -61,7 +61,7 @@ async fn a_weight_that_cannot_be_granted_is_400_and_calls_nothing() {
     ] {
         let calls = Arc::default();
         let layer = by_header(LockLayer::semaphore(&locks, "pages", 8)).fail_open();
-        let layer = layer.on_refused(|refusal| {
+        let layer = layer.on_refused(async |refusal, _| {
             assert!(matches!(refusal, Refusal::NoWeight(_)), "{refusal:?}");
             refusal.to_response()
         });
@@ -162,7 +162,7 @@ async fn a_limit_that_nobody_may_have_is_400_and_calls_nothing() {
     let locks = Locks::in_memory();
     let calls = Arc::default();
     let layer = by_plan(LockLayer::semaphore(&locks, "calls", 1)).fail_open();
-    let layer = layer.on_refused(|refusal| {
+    let layer = layer.on_refused(async |refusal, _| {
         assert!(matches!(refusal, Refusal::NoLimit(_)), "{refusal:?}");
         refusal.to_response()
     });

@@ -142,7 +142,8 @@ async fn answered<K>(layer: LockLayer<K>, body: Arc<Body>) -> &'static str
 where
     K: RequestKey + Clone + Send + Sync + 'static,
 {
-    let service = layer.on_refused(told).layer(service_fn(move |_: Request<String>| {
+    let layer = layer.on_refused(async |refusal, _| told(&refusal));
+    let service = layer.layer(service_fn(move |_: Request<String>| {
         let body = body.clone();
         async move {
             body.hold().await;

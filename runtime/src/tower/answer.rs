@@ -1,0 +1,60 @@
+//! The answer to a refused request: the built-in one, or one of the program's own.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response};
+
+use super::held::Boxed;
+use super::reject::Refusal;
+
+/// A function of the program that answers refused requests.
+#[derive(Clone)]
+pub(super) struct OnRefused(Arc<dyn Fn(Refusal, Parts) -> Boxed<Response<Bytes>> + Send + Sync>);
+
+impl OnRefused {
+    pub(super) fn new<F, Fut, D>(answer: F) -> Self
+    where
+        F: FnOnce(Refusal, Parts) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Response<D>> + Send,
+        D: Into<Bytes>,
+    {
+        Self(Arc::new(move |refusal, parts| {
+            let answer = answer.clone();
+            Box::pin(async move { answer(refusal, parts).await.map(Into::into) })
+        }))
+    }
+
+    /// Its answer. The first poll calls the function.
+    pub(super) fn answer(&self, refusal: Refusal, parts: Parts) -> Answer {
+        Answer::Own((self.0)(refusal, parts))
+    }
+}
+
+/// The answer to a refused request. It holds neither a lock nor a place among the waiters.
+pub(super) enum Answer {
+    BuiltIn(Option<Response<Bytes>>),
+    Own(Boxed<Response<Bytes>>),
+}
+
+impl Answer {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Response<Bytes>> {
+        match self {
+            Self::BuiltIn(response) => Poll::Ready(response.take().expect("it is given once")),
+            Self::Own(answer) => answer.as_mut().poll(cx),
+        }
+    }
+}
+
+/// The head of a request, for the program's own answer. Boxed, because it is large and rare.
+pub(super) type KeptParts = Option<Box<Parts>>;
+
+/// Copies the head of a request that goes to the inner service.
+pub(super) fn copy_parts<A>(request: Request<A>) -> (Request<A>, KeptParts) {
+    let (parts, body) = request.into_parts();
+    let copy = Box::new(parts.clone());
+    (Request::from_parts(parts, body), Some(copy))
+}
