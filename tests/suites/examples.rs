@@ -1,4 +1,7 @@
-//! Examples as processes on one server: work that succeeds once, and a database that checks tokens.
+//! Examples as processes: work that succeeds once, a database that checks tokens, and payments that a
+//! client may send again.
+
+mod idempotency;
 
 use std::collections::{BTreeMap, BTreeSet};
 
