@@ -18,6 +18,7 @@ pages! {
     attribute: "../docs/guide/attribute.md",
     jobs: "../docs/guide/jobs.md",
     http: "../docs/guide/http.md",
+    idempotency: "../docs/guide/idempotency.md",
     kinds: "../docs/guide/kinds.md",
     long_work: "../docs/guide/long-work.md",
     lingering: "../docs/guide/lingering.md",

@@ -42,6 +42,7 @@ mod pages {
         attribute: "../../docs/guide/attribute.md",
         jobs: "../../docs/guide/jobs.md",
         http: "../../docs/guide/http.md",
+        idempotency: "../../docs/guide/idempotency.md",
         kinds: "../../docs/guide/kinds.md",
         long_work: "../../docs/guide/long-work.md",
         lingering: "../../docs/guide/lingering.md",

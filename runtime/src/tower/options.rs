@@ -94,8 +94,9 @@ impl<K> LockLayer<K> {
         /// with [`HoldUntil::Head`], once its head is there. A gRPC status other than 0 is none. A
         /// request that fails, panics, loses its lock or is dropped leaves the key to the next.
         /// `LockError::Done` in the refusal says when the work succeeded. To answer with the first
-        /// response, look that up in [`on_refused`](Self::on_refused). On a quorum it can't be
-        /// used: requests are answered with 500.
+        /// response, look that up in [`on_refused`](Self::on_refused): the guide's page on
+        /// [idempotency](crate::guide::idempotency) shows how. On a quorum it can't be used:
+        /// requests are answered with 500.
         ///
         /// # Panics
         ///
