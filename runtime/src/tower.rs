@@ -31,6 +31,7 @@
 //! name, a template over the request's values ([`template_key`]), a function of its head
 //! ([`key_by`]), or, with the feature `axum`, the path's parameters
 //! (`path_key("order:{id}")`). [`LockLayer::all`] takes several locks for each request, all or none.
+//! [`LockLayer::rate`] limits how many requests come in a time, and holds nothing.
 //!
 //! # Refusals
 //!
@@ -45,6 +46,7 @@
 //! | 409 | another request holds the mutex, or holds the read-write lock in a mode that excludes this one | 1; the rest, rounded up, if only [`hold_at_least`](crate::Mutex::hold_at_least) keeps the mutex |
 //! | 409 | the work of the request is done already ([`once`](LockLayer::once), [`once_per`](LockLayer::once_per)) | |
 //! | 429 | the semaphore is full | 1 |
+//! | 429 | the rate is used up ([`rate`](LockLayer::rate)) | when it is not, rounded up |
 //! | 429 or 503 | more requests wait for the semaphore, or for another lock, than [`max_waiters`](LockLayer::max_waiters) allows | 1 |
 //! | 503 | the lock store failed, or the lock client was shut down | 1 |
 //! | 503 | the lock was lost while the request ran, or the request held it for its [`max_hold`](LockLayer::max_hold) | |

@@ -10,12 +10,14 @@ use super::faults::Faults;
 use super::lock_spec::LockSpec;
 use super::multi_lock::MultiLock;
 use super::mutex::Mutex;
+use super::rate_limit::RateLimit;
 use super::reentrant_mutex::ReentrantMutex;
 use super::rw_lock::RwLock;
 use super::semaphore::Semaphore;
 use crate::client::Client;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
+use crate::core::rate::Rate;
 #[cfg(feature = "tower")]
 pub(crate) use crate::engine::acquire::Look;
 use crate::engine::acquire::adopt;
@@ -187,6 +189,15 @@ impl Locks {
     /// up. No command is sent.
     pub fn semaphore(&self, key: impl IntoLockKey, limit: u32) -> Semaphore {
         Semaphore::new(LockSpec::new(&self.shared, key), limit)
+    }
+
+    /// A handle to the rate limit of this name. No command is sent.
+    ///
+    /// Each call brings its own rate, which the store compares with what all calls have taken. So a
+    /// deploy can change the rate: processes with the old and the new one run side by side. A lock may
+    /// have the same name, and is something else.
+    pub fn rate(&self, key: impl IntoLockKey, rate: Rate) -> RateLimit {
+        RateLimit::new(&self.shared, key, rate)
     }
 
     /// A handle to the reentrant mutex of this name: one owner at a time, which may lock it

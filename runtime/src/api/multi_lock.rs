@@ -1,12 +1,13 @@
 //! Several locks that are acquired together: all of them, or none.
 
+mod part;
+
 use std::sync::Arc;
 
 use tokio::task::consume_budget;
 
+pub(crate) use self::part::{Part, PartKind};
 use super::lock_options::{LockOptions, common_setters, setters, text_setters};
-use super::lock_spec::Key;
-use super::{rate_limit, semaphore};
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 #[cfg(feature = "tower")]
@@ -20,7 +21,7 @@ use crate::engine::acquire::acquire_all;
 use crate::engine::acquire::{Look, in_order};
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
-use crate::store::{Kind, RequestSpec};
+use crate::store::RequestSpec;
 
 /// Several locks that are acquired together, all or none: a cheap handle, from
 /// [`Locks::all`](crate::Locks::all) or [`Locks::together`](crate::Locks::together).
@@ -36,12 +37,10 @@ use crate::store::{Kind, RequestSpec};
 /// `total`. In the other order the requests of one busy tenant take the permits of all, and
 /// wait with them.
 ///
-/// On a cluster, one command acquires only locks that share a slot: see
-/// [`LockKey`](crate::LockKey). With several
-/// `LocksBuilder::connections`, it acquires only locks that share a
-/// connection.
+/// On a cluster, one command acquires only locks that share a slot: see [`LockKey`](crate::LockKey).
+/// With several `LocksBuilder::connections`, it acquires only locks that share a connection.
 ///
-/// The idea is Redisson's `MultiLock`; the fixed order is ours.
+/// After Redisson's `MultiLock`; the fixed order is ours.
 ///
 /// # Examples
 ///
@@ -75,28 +74,6 @@ pub struct MultiLock {
     shared: Arc<Shared>,
     parts: Vec<Part>,
     given: LockOptions,
-}
-
-/// One of the locks. What can't be acquired is reported when the set is.
-#[derive(Clone, Debug)]
-pub(crate) struct Part {
-    key: Key,
-    kind: PartKind,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum PartKind {
-    Mutex,
-    Permit { limit: u32, weight: u32 },
-    Read,
-    Write,
-    Rate { rate: Rate, weight: u32 },
-}
-
-impl Part {
-    pub(crate) fn new(key: impl IntoLockKey, kind: PartKind) -> Self {
-        Self { key: Key::new(key), kind }
-    }
 }
 
 impl MultiLock {
@@ -160,8 +137,8 @@ impl MultiLock {
     /// Adds a permit of the semaphore of this name: at most `limit` permits at a time, from 1
     /// up.
     ///
-    /// It is that of [`Semaphore::acquire`](crate::Semaphore::acquire), and has no fencing
-    /// token. A name must not be given twice, or to a mutex and a permit.
+    /// It is that of [`Semaphore::acquire`](crate::Semaphore::acquire), and has no fencing token. A
+    /// name must not be given twice, or to a mutex and a permit.
     ///
     /// # Examples
     ///
@@ -180,10 +157,8 @@ impl MultiLock {
         self.weighted_permit(key, limit, 1)
     }
 
-    /// Adds a permit that takes `weight` of the semaphore's limit, from 1 to all of it.
-    ///
-    /// It is that of [`Semaphore::acquire_many`](crate::Semaphore::acquire_many), and has no
-    /// fencing token. A name must not be given twice, or to a mutex and a permit.
+    /// Adds a permit that takes `weight` of the semaphore's limit, from 1 to all of it. Otherwise as
+    /// [`permit`](Self::permit).
     ///
     /// # Examples
     ///
@@ -224,8 +199,7 @@ impl MultiLock {
 
     /// Adds the write lock of the read-write lock of this name, for one writer alone.
     ///
-    /// It is that of [`RwLock::write`](crate::RwLock::write). A set with it is acquired one lock
-    /// after another.
+    /// It is that of [`RwLock::write`](crate::RwLock::write). See [`read`](Self::read).
     pub fn write(self, key: impl IntoLockKey) -> Self {
         self.with(key, PartKind::Write)
     }
@@ -255,7 +229,7 @@ impl MultiLock {
         self.weighted_rate(key, rate, 1)
     }
 
-    /// Adds a part of a rate that takes `weight` of it, from 1 to its burst: what the work costs.
+    /// Adds a part of a rate that takes `weight` of it, from 1 to its burst.
     pub fn weighted_rate(self, key: impl IntoLockKey, rate: Rate, weight: u32) -> Self {
         self.with(key, PartKind::Rate { rate, weight })
     }
@@ -296,6 +270,7 @@ impl MultiLock {
     ///   limit; or if an option is out of its range. No command is sent.
     /// - [`LockError::Closed`] if an operator has set a [limit](crate::Locks::limits) of one of the
     ///   semaphores that leaves no room for the request, such as 0.
+    /// - [`LockError::RateLimited`] if a rate does not allow the set in time. It says when it does.
     #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Cancel safety
@@ -338,6 +313,7 @@ impl MultiLock {
     ///   limit; or if an option is out of its range. No command is sent.
     /// - [`LockError::Closed`] if an operator has set a [limit](crate::Locks::limits) of one of the
     ///   semaphores that leaves no room for the request, such as 0.
+    /// - [`LockError::RateLimited`] if a rate is used up. It says when it is not.
     #[doc = include_str!("errors/trying.md")]
     ///
     /// # Cancel safety
@@ -369,16 +345,6 @@ impl MultiLock {
     }
 
     fn specs(&self) -> Result<Vec<RequestSpec>, LockError> {
-        let spec = |Part { key, kind }: &Part| {
-            let kind = match *kind {
-                PartKind::Mutex => Kind::Mutex,
-                PartKind::Permit { limit, weight } => semaphore::permit(limit, weight)?,
-                PartKind::Read => Kind::Read,
-                PartKind::Write => Kind::Write,
-                PartKind::Rate { rate, weight } => rate_limit::part(rate, weight)?,
-            };
-            self.given.request(key.get()?, kind)
-        };
-        self.parts.iter().map(spec).collect()
+        self.parts.iter().map(|part| part.spec(&self.given)).collect()
     }
 }

@@ -6,7 +6,6 @@ use tokio::task::consume_budget;
 
 use super::lock_options::{LockOptions, setters};
 use super::lock_spec::Key;
-use super::locks::Locks;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::Options;
@@ -17,7 +16,7 @@ use crate::engine::shared::Shared;
 use crate::store::Kind;
 
 /// A limit on how often something happens in all processes together: a cheap handle, from
-/// [`Locks::rate`].
+/// [`Locks::rate`](crate::Locks::rate).
 ///
 /// What is taken is not released: time gives it back. It is counted by the server's clock. A server
 /// that loses its data, or a failover, may forget what was taken: then a burst may happen once more.
@@ -51,19 +50,11 @@ pub struct RateLimit {
     given: LockOptions,
 }
 
-impl Locks {
-    /// A handle to the rate limit of this name. No command is sent.
-    ///
-    /// Each call brings its own rate, which the store compares with what all calls have taken. So a
-    /// deploy can change the rate: processes with the old and the new one run side by side. A lock may
-    /// have the same name, and is something else.
-    pub fn rate(&self, key: impl IntoLockKey, rate: Rate) -> RateLimit {
-        let shared = self.shared().clone();
-        RateLimit { shared, key: Key::new(key), rate, given: LockOptions::default() }
-    }
-}
-
 impl RateLimit {
+    pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey, rate: Rate) -> Self {
+        Self { shared: shared.clone(), key: Key::new(key), rate, given: LockOptions::default() }
+    }
+
     setters! {
         (given):
         /// How long [`acquire`](Self::acquire) waits: a duration, or [`Wait::Forever`](crate::Wait::Forever).
@@ -83,8 +74,7 @@ impl RateLimit {
     /// # Errors
     ///
     /// - [`LockError::RateLimited`] if the rate does not allow it in time. It says when it does.
-    /// - [`LockError::InvalidOption`] if the rate is out of its range. No command is sent.
-    #[doc = include_str!("errors/waiting.md")]
+    #[doc = include_str!("errors/rate.md")]
     ///
     /// # Cancel safety
     ///
@@ -118,8 +108,7 @@ impl RateLimit {
     /// # Errors
     ///
     /// - [`LockError::RateLimited`] if the rate does not allow it in time. It says when it does.
-    /// - [`LockError::InvalidOption`] if the rate or the weight is out of its range. No command is sent.
-    #[doc = include_str!("errors/waiting.md")]
+    #[doc = include_str!("errors/rate.md")]
     ///
     /// # Cancel safety
     ///
@@ -147,8 +136,7 @@ impl RateLimit {
     /// # Errors
     ///
     /// - [`LockError::RateLimited`] if the rate is used up. It says when it is not.
-    /// - [`LockError::InvalidOption`] if the rate is out of its range. No command is sent.
-    #[doc = include_str!("errors/trying.md")]
+    #[doc = include_str!("errors/rate.md")]
     ///
     /// # Cancel safety
     ///
@@ -176,8 +164,7 @@ impl RateLimit {
     /// # Errors
     ///
     /// - [`LockError::RateLimited`] if too little is left. It says when it is enough.
-    /// - [`LockError::InvalidOption`] if the rate or the weight is out of its range. No command is sent.
-    #[doc = include_str!("errors/trying.md")]
+    #[doc = include_str!("errors/rate.md")]
     ///
     /// # Cancel safety
     ///
@@ -209,7 +196,8 @@ impl RateLimit {
 }
 
 /// A part of a rate, if there can be one.
-pub(super) fn part(rate: Rate, weight: u32) -> Result<Kind, LockError> {
-    rate.check(weight)?;
+pub(in crate::api) fn part(rate: Rate, weight: u32) -> Result<Kind, LockError> {
+    let refuse = |problem| LockError::InvalidOption { option: "rate", problem };
+    rate.check(weight).map_err(refuse)?;
     Ok(Kind::Rate { rate, weight })
 }

@@ -251,7 +251,7 @@ impl Semaphore {
 }
 
 /// The lease that is a permit of this weight, if there can be one.
-pub(super) fn permit(limit: u32, weight: u32) -> Result<Kind, LockError> {
+pub(in crate::api) fn permit(limit: u32, weight: u32) -> Result<Kind, LockError> {
     if limit == 0 {
         return Err(LockError::InvalidOption {
             option: "permits",

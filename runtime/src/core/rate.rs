@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::error::LockError;
-
 /// How often something may happen: `count` times in each period, and by default as often at once.
 ///
 /// After a pause, [`burst`](Self::burst) may happen at once. From then on, one more may happen each
@@ -86,21 +84,20 @@ impl Rate {
     }
 
     /// Refuses a rate that nothing can keep to, and a weight that it never has room for.
-    pub(crate) fn check(&self, weight: u32) -> Result<(), LockError> {
-        let refuse = |problem| Err(LockError::InvalidOption { option: "rate", problem });
+    pub(crate) fn check(&self, weight: u32) -> Result<(), String> {
         let Self { count, period, burst } = *self;
         if count == 0 || period < SHORTEST_INTERVAL.saturating_mul(count) {
-            return refuse(format!(
+            return Err(format!(
                 "{count} in {period:?}: it must be 1 or more, and at most 10 in 1ms"
             ));
         }
         if burst == 0 || Duration::from_micros(self.micros(burst)) > LONGEST {
-            return refuse(format!(
+            return Err(format!(
                 "a burst of {burst} at {self}: it must be 1 or more, and be there again after 366 days"
             ));
         }
         if weight == 0 || weight > burst {
-            return refuse(format!(
+            return Err(format!(
                 "a weight of {weight} at {self}: it must be 1 or more, and at most what may happen at once"
             ));
         }
@@ -169,8 +166,8 @@ mod tests {
             Rate::per_second(1).burst(0),
             Rate::per_minute(1).burst(527_041),
         ] {
-            let error = bad.check(1).unwrap_err().to_string();
-            assert!(error.contains("`rate`"), "{error}");
+            let error = bad.check(1).unwrap_err();
+            assert!(error.contains("it must be"), "{error}");
         }
     }
 }

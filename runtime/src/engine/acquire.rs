@@ -8,6 +8,7 @@ mod look;
 mod multi_atomic;
 mod multi_ordered;
 mod next_tick;
+mod patience;
 mod rates;
 mod schedule;
 mod single;

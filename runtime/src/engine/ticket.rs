@@ -154,20 +154,18 @@ impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{VERSION}.")?;
         match self.kind {
-            Kind::Mutex | Kind::Once(_) => write!(f, "M")?,
-            Kind::Reentrant => write!(f, "E")?,
-            Kind::Read => write!(f, "R")?,
-            Kind::Write => write!(f, "W")?,
-            Kind::Semaphore { limit, weight } => write!(f, "S{weight}-{limit}")?,
+            Kind::Mutex | Kind::Once(_) => f.write_str("M"),
+            Kind::Reentrant => f.write_str("E"),
+            Kind::Read => f.write_str("R"),
+            Kind::Write => f.write_str("W"),
+            Kind::Semaphore { limit, weight } => write!(f, "S{weight}-{limit}"),
             Kind::Rate { .. } => unreachable!("{}", Kind::NO_LEASE),
-        }
+        }?;
         let Options { ttl, hold_at_least, max_hold, auto_renew, .. } = self.options;
         let most = max_hold.map_or_else(|| "-".to_owned(), |most| most.as_millis().to_string());
         // A process that knows no notes refuses a ticket with one.
-        let mut owner = self.owner.as_ref().map(Owner::name).unwrap_or_default().to_owned();
-        if let Some(note) = &self.note {
-            owner = format!("{owner}\n{}", note.text());
-        }
+        let note = self.note.as_ref().map_or_else(String::new, |note| format!("\n{}", note.text()));
+        let owner = self.owner.as_ref().map(Owner::name).unwrap_or_default().to_owned() + &note;
         write!(
             f,
             ".{:?}.{}.{}.{}.{most}.{}.{}.{}",

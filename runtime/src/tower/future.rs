@@ -205,11 +205,12 @@ where
                     let (held, method) = (held.take(), std::mem::take(method));
                     // The handler is dropped under its lock.
                     this.state.set(State::Done);
-                    let Outcome::Answer(Ok(response)) = outcome else {
+                    let Outcome::Answer(Ok(mut response)) = outcome else {
                         this.state.set(State::ending(held, false, outcome));
                         continue;
                     };
                     Policy::note_loss(held.as_ref());
+                    let held = held.and_then(|held| held.told(response.headers_mut()));
                     let is_success = is_success(&response);
                     let held = match held {
                         Some(held) if policy.keeps_upgraded(&method, &response) => {

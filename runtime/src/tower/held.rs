@@ -4,12 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 
 use futures_util::future::join_all;
-use http::Request;
+use http::{HeaderMap, Request};
 
+use super::rate_fields;
 use crate::core::error::LossReason;
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::lease_set::LeaseSet;
-use crate::engine::rate_status::RateStatus;
 
 /// A future that the layer polls.
 pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -40,17 +40,12 @@ impl Held {
         lease.map_or("", |lease| lease.key().log_label())
     }
 
-    /// How the rates of the request stood.
-    pub(super) fn rates(&self) -> &[RateStatus] {
-        match self {
-            Self::One(_) => &[],
-            Self::All(leases) => leases.rates(),
+    /// Says in a response how the rates of the request stood. Returns the leases, if there are any.
+    pub(super) fn told(self, headers: &mut HeaderMap) -> Option<Self> {
+        if let Self::All(leases) = &self {
+            rate_fields::add(headers, leases.rates());
         }
-    }
-
-    /// Returns true if there is no lease: the request has taken from rates alone.
-    pub(super) fn is_empty(&self) -> bool {
-        matches!(self, Self::All(leases) if leases.is_empty())
+        Some(self).filter(|held| !matches!(held, Self::All(leases) if leases.is_empty()))
     }
 
     /// Resolves when a lease is lost.

@@ -294,6 +294,7 @@ impl<K> LockLayer<K> {
         self.policy().identify.note = Some(Arc::new(note));
         self
     }
+
     /// Answers refused requests with an async function of your own, which gets the refusal and the
     /// head of the request: its method, URI, headers and extensions.
     ///

@@ -63,6 +63,11 @@ async fn ask(backend: &impl Backend, requests: &[Request]) -> All {
     answered(send).await
 }
 
+/// Not more, and hardly less: the machine may be busy.
+fn is_about(time: Duration, most: Duration) -> bool {
+    time <= most && time + LONG > most
+}
+
 /// For how long the rate is used up by a request that must be granted.
 async fn takes(backend: &impl Backend, request: &Request) -> Duration {
     let used = ask(backend, std::slice::from_ref(request)).await.expect("there is enough");
@@ -100,10 +105,10 @@ pub(super) async fn a_burst_is_taken_and_no_more(backend: &impl Backend) {
     let quarter = Duration::from_secs(15 * 60);
     for nth in 1..=3 {
         let used = takes(backend, &one(&client, rate)).await;
-        assert!(used <= quarter * nth && used > quarter * nth - LONG, "{used:?}");
+        assert!(is_about(used, quarter * nth), "{used:?}");
     }
     let short = refused(backend, &one(&client, rate)).await;
-    assert!(short <= quarter && short > quarter - LONG, "{short:?}");
+    assert!(is_about(short, quarter), "{short:?}");
 }
 
 pub(super) async fn time_gives_back_what_was_taken(backend: &impl Backend) {
@@ -113,7 +118,7 @@ pub(super) async fn time_gives_back_what_was_taken(backend: &impl Backend) {
     sleep(Duration::from_millis(1100)).await;
     takes(backend, &part(&client, "rate", rate, 2)).await;
     // However long the pause was: no more than the burst.
-    sleep(Duration::from_millis(2000)).await;
+    sleep(Duration::from_secs(2)).await;
     takes(backend, &part(&client, "rate", rate, 2)).await;
     refused(backend, &one(&client, rate)).await;
 }
@@ -146,7 +151,7 @@ pub(super) async fn each_request_brings_its_own_rate(backend: &impl Backend) {
     refused(backend, &one(&client, HOURLY.burst(7))).await;
     let short = refused(backend, &one(&client, HOURLY)).await;
     let hour = Duration::from_secs(60 * 60);
-    assert!(short <= hour && short > hour - LONG, "{short:?}");
+    assert!(is_about(short, hour), "{short:?}");
 }
 
 pub(super) async fn a_request_sent_twice_takes_once(backend: &impl Backend) {
@@ -154,7 +159,7 @@ pub(super) async fn a_request_sent_twice_takes_once(backend: &impl Backend) {
     let part = part(&client, "rate", HOURLY, 3);
     let first = takes(backend, &part).await;
     let again = takes(backend, &part).await;
-    assert!(again <= first && again > first - LONG, "{again:?} after {first:?}");
+    assert!(is_about(again, first), "{again:?} after {first:?}");
     assert_eq!(left(backend, HOURLY).await, 1);
     takes(backend, &one(&client, HOURLY)).await;
     takes(backend, &part).await;
@@ -224,7 +229,7 @@ pub(super) async fn locks_and_rates_are_taken_together(backend: &impl Backend) {
     let answer = ask(backend, &set).await.expect("all are free");
     assert_eq!(answer[0], 0);
     assert_eq!(granted(backend, &set[1]).await, answer[1], "it is a lease like any other");
-    assert!(Duration::from_micros(answer[2]) > Duration::from_secs(15 * 60) - LONG);
+    assert!(is_about(Duration::from_micros(answer[2]), Duration::from_secs(15 * 60)));
     assert_eq!(left(backend, HOURLY).await, 3);
     assert_eq!(released(backend, &set[0]).await, Ended::Released);
     assert_eq!(left(backend, HOURLY).await, 3, "time gives it back, and no release");

@@ -27,6 +27,7 @@ fn public_futures_are_documented() {
 }
 
 /// Every call that acquires a lock can fail with these.
+const RATE: &str = "InvalidKey InvalidOption NoRuntime RateLimited ShutDown Store WrongKind";
 const ACQUIRE: &str = "Busy InvalidKey InvalidOption NoRuntime ShutDown Store TimedOut WrongKind";
 
 /// The variants of `LockError` that each public function can return, after its code. The types
@@ -38,7 +39,9 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("ReentrantMutex::lock ReentrantMutex::try_lock", &[ACQUIRE]),
     ("Semaphore::acquire Semaphore::try_acquire", &[ACQUIRE, "Closed"]),
     ("Semaphore::acquire_many Semaphore::try_acquire_many", &[ACQUIRE, "Closed"]),
-    ("MultiLock::lock MultiLock::try_lock", &[ACQUIRE, "Closed"]),
+    ("MultiLock::lock MultiLock::try_lock", &[ACQUIRE, "Closed", "RateLimited"]),
+    ("RateLimit::acquire RateLimit::try_acquire", &[RATE]),
+    ("RateLimit::acquire_many RateLimit::try_acquire_many", &[RATE]),
     ("Locks::adopt", &["InvalidOption", "NoRuntime", "ShutDown", "Store", "TicketEnded"]),
     ("Locks::lead", &["InvalidKey", "NoRuntime", "ShutDown", "WrongKind"]),
     (

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Adoption, All, Ask, Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Repaired,
-    Request, Waiting,
+    Adoption, All, Ask, Attempt, ClientId, Ended, Kind, NotAll, Owner, QueuePosition, Renewal,
+    Repaired, Request, Waiting,
 };
 use leasehold::{Forced, LockInfo, LockKey, LockKind, LossReason};
 use leasehold_tests::cluster::Cluster;
@@ -99,6 +99,7 @@ fn of(kind: Kind) -> LockKind {
         Kind::Reentrant => LockKind::ReentrantMutex,
         Kind::Semaphore { .. } => LockKind::Semaphore,
         Kind::Read | Kind::Write => LockKind::RwLock,
+        Kind::Rate { .. } => unreachable!("no kind of lock"),
     }
 }
 
@@ -197,7 +198,7 @@ async fn batches_see_it(bench: &Bench<'_>) {
         let held = bench.hold(&name("held"), how).await;
         let ask = |of: &str| bench.request(&name(of), ASKS[0]);
         let all: All = bench.store.acquire_all(&[ask("free"), ask("held")]).unwrap().await.unwrap();
-        assert_eq!(all, Err(Some(1)), "{how:?}");
+        assert_eq!(all, Err(NotAll::Busy(1)), "{how:?}");
         for asks in [ASKS[0], ASKS[2]] {
             let requests = ["a", "held", "b"].map(|of| bench.request(&name(of), asks));
             let each = requests.iter().map(|request| bench.store.acquire(request, None));

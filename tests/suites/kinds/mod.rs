@@ -8,6 +8,7 @@ mod force;
 mod force_hints;
 #[cfg(target_os = "linux")]
 mod forgotten;
+mod rates;
 mod reentrant;
 mod rw;
 

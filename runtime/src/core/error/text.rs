@@ -3,6 +3,8 @@
 use std::fmt;
 
 use super::lock_error::LockError;
+use crate::core::limit_override::LimitOverride;
+use crate::core::lock_key::LockKey;
 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,21 +69,7 @@ impl fmt::Display for LockError {
                 "`{key}` is in use by another kind of lock, or by something that is not a lock; \
                  `Locks::inspect` says by which; choose another name"
             ),
-            Self::Closed { key, weight, set } => {
-                write!(
-                    f,
-                    "`{key}` was not acquired: {} has set the limit of {} to {}",
-                    set.by, set.of, set.limit
-                )?;
-                if let Some(why) = &set.why {
-                    write!(f, " ({why})")?;
-                }
-                if set.limit == 0 {
-                    f.write_str(", so nobody gets in until it is unset")
-                } else {
-                    write!(f, ", and this request takes {weight}")
-                }
-            }
+            Self::Closed { key, weight, set } => closed(f, key, *weight, set),
             Self::WouldDeadlock { key } => write!(
                 f,
                 "the owner that asks to write `{key}` holds it already, and would wait for itself; \
@@ -109,6 +97,24 @@ impl fmt::Display for LockError {
                 f.write_str("the lock client was shut down, and acquires nothing more")
             }
         }
+    }
+}
+
+fn closed(
+    f: &mut fmt::Formatter<'_>,
+    key: &LockKey,
+    weight: u32,
+    set: &LimitOverride,
+) -> fmt::Result {
+    let LimitOverride { by, of, limit, why, .. } = set;
+    write!(f, "`{key}` was not acquired: {by} has set the limit of {of} to {limit}")?;
+    if let Some(why) = why {
+        write!(f, " ({why})")?;
+    }
+    if *limit == 0 {
+        f.write_str(", so nobody gets in until it is unset")
+    } else {
+        write!(f, ", and this request takes {weight}")
     }
 }
 

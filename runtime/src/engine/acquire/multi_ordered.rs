@@ -9,13 +9,10 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use tokio::time::sleep;
 
 use super::multi_atomic::AtomicAcquire;
-use super::rates::TakenRates;
-use super::schedule::AskSchedule;
+use super::patience::Patience;
+use super::rates::{Rates, TakenRates};
 use super::single::acquire;
 use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
@@ -25,9 +22,7 @@ use crate::core::timers::check_timers;
 use crate::engine::lease::Lease;
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::rate_status::RateStatus;
-use crate::engine::rate_turns::RateTurn;
 use crate::engine::shared::Shared;
-use crate::state::telemetry::MeasuredAttempt;
 use crate::store::{Kind, NotAll, RequestSpec};
 
 /// How many locks a call may name: a script that takes more would block the server for too
@@ -50,11 +45,14 @@ pub(crate) async fn acquire_all(
     let specs = in_order(specs)?;
     client.check_not_forked(Step::Acquire, &specs[0].key)?;
     check_timers()?;
-    let begun = client.store.now();
-    let schedule = AskSchedule::new(begun, options.wait);
     let locks = specs.partition_point(|spec| !spec.kind.is_rate());
-    let turn = None;
-    OrderedAcquire { shared, specs: &specs, locks, options, begun, schedule, turn }.acquire().await
+    if locks < specs.len() && !client.store.has_queue() {
+        return Err(LockError::Unsupported { what: "a rate limit" });
+    }
+    let patience = Patience::new(shared, options);
+    let (locks, rates) = specs.split_at(locks);
+    let rates = Rates::of(rates);
+    OrderedAcquire { patience, specs: &specs, locks, rates }.acquire().await
 }
 
 /// Takes a part of a rate, within the wait of the options.
@@ -71,8 +69,9 @@ pub(crate) async fn acquire_rate(
 /// counts once.
 pub(crate) fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, LockError> {
     let refuse = |problem| Err(LockError::InvalidOption { option: "keys", problem });
-    let order = |spec: &RequestSpec| (spec.kind.is_rate(), spec.key.clone());
-    specs.sort_by_cached_key(order);
+    specs.sort_by(|one, other| {
+        one.kind.is_rate().cmp(&other.kind.is_rate()).then(one.key.cmp(&other.key))
+    });
     specs.dedup_by(|one, other| {
         let counts_once = matches!(one.kind, Kind::Mutex | Kind::Read | Kind::Write);
         one.key == other.key && one.kind == other.kind && counts_once
@@ -80,7 +79,11 @@ pub(crate) fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, 
     if specs.is_empty() || specs.len() > MAX_KEYS {
         return refuse(format!("{} keys are named; name 1 to {MAX_KEYS}", specs.len()));
     }
-    let Some(pair) = specs.windows(2).find(|pair| pair[0].key == pair[1].key) else {
+    // A lock and a rate of one name are two things.
+    let is_twice = |pair: &&[RequestSpec]| {
+        pair[0].key == pair[1].key && pair[0].kind.is_rate() == pair[1].kind.is_rate()
+    };
+    let Some(pair) = specs.windows(2).find(is_twice) else {
         return Ok(specs);
     };
     let key = &pair[0].key;
@@ -98,54 +101,49 @@ pub(crate) fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, 
     })
 }
 
-pub(super) struct OrderedAcquire<'a> {
-    pub(super) shared: &'a Arc<Shared>,
-    /// The locks, and behind them the rates: each sorted by name. All names are different.
+struct OrderedAcquire<'a> {
+    patience: Patience<'a>,
+    /// The locks, and behind them the rates: each sorted by name, of which all are different.
     specs: &'a [RequestSpec],
-    /// How many locks there are.
-    locks: usize,
-    pub(super) options: Options,
-    begun: Instant,
-    pub(super) schedule: AskSchedule,
-    /// The turn to ask for the rate that was used up.
-    pub(super) turn: Option<RateTurn>,
+    locks: &'a [RequestSpec],
+    rates: Rates<'a>,
 }
 
 impl<'a> OrderedAcquire<'a> {
     async fn acquire(&mut self) -> Result<LeaseSet, LockError> {
-        self.line_up().await?;
+        self.rates.line_up(&self.patience).await?;
         loop {
-            if self.shared.client.keeper.shutdown.has_begun() {
+            if self.patience.shared.client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
             }
             let mut leases = match self.acquire_atomically().await? {
                 Some(leases) => leases,
                 None => self.acquire_in_order().await?,
             };
-            if leases.is_held() && leases.len() == self.locks {
-                if leases.rates().len() == self.rates().len() {
+            if leases.is_held() && leases.len() == self.locks.len() {
+                if leases.rates().len() == self.rates.len() {
                     return Ok(leases);
                 }
-                match self.take_rates().await? {
+                match self.rates.take(&mut self.patience).await? {
                     Ok(rates) => {
                         leases.rates = rates;
                         return Ok(leases);
                     }
-                    Err((rate, short)) => {
+                    Err(used_up) => {
                         let _ = leases.release().await;
-                        self.wait_for_rate(rate, short).await?;
+                        self.rates.wait_for(used_up, &self.patience).await?;
                         continue;
                     }
                 }
             }
             // What was lost meanwhile is not used.
-            drop(TakenRates::of(self.shared, std::mem::take(&mut leases.rates)));
+            drop(TakenRates::of(self.patience.shared, std::mem::take(&mut leases.rates)));
             // One was lost before all were held, or had ended when it arrived.
             let lost = leases.iter().find(|lease| !lease.is_held()).map(Lease::key);
             let lost = self.specs.iter().find(|spec| Some(&spec.key) == lost);
             let lost = lost.unwrap_or(&self.specs[0]);
             let _ = leases.release().await;
-            self.pause(NotGranted::TooLate, lost).await?;
+            self.patience.pause(NotGranted::TooLate, lost).await?;
         }
     }
 
@@ -157,37 +155,33 @@ impl<'a> OrderedAcquire<'a> {
             [first, ..] => first,
             [] => return Ok(None),
         };
-        let mut pending = AtomicAcquire::new(self.shared, self.specs, self.options);
+        let mut pending =
+            AtomicAcquire::new(self.patience.shared, self.specs, self.patience.options);
         loop {
-            if self.specs.iter().any(|spec| self.shared.queues.has_waiters(spec)) {
+            if self.specs.iter().any(|spec| self.patience.shared.queues.has_waiters(spec)) {
                 return Ok(None);
             }
-            let store = &*self.shared.client.store;
-            let limit = self.schedule.time_limit(store, self.options.first_ttl());
+            let store = &*self.patience.shared.client.store;
+            let limit = self.patience.schedule.time_limit(store, self.patience.options.first_ttl());
             match within(limit, pin!(pending.ask())).await.unwrap_or_else(Err) {
                 Ok(Ok(leases)) => {
-                    let waited = self.waited();
-                    for spec in self.specs {
-                        MeasuredAttempt::new(spec.kind, &spec.key).end(|| waited, &Ok(()));
-                    }
+                    self.patience.count(self.specs);
                     return Ok(Some(leases));
                 }
                 Ok(Err(NotAll::UsedUp(index, short))) if let Some(spec) = self.specs.get(index) => {
-                    self.wait_for_rate(spec, short).await?;
+                    self.rates.wait_for((spec, short), &self.patience).await?;
                 }
                 Ok(Err(refusal)) => match self.busy(refusal) {
                     Some(spec) if let Err(closed) = self.in_force(spec) => {
-                        let refused = Err(*closed);
-                        MeasuredAttempt::new(spec.kind, &spec.key).end(|| self.waited(), &refused);
-                        return refused;
+                        return self.patience.give_up(spec, *closed);
                     }
-                    Some(spec) if self.schedule.is_try() => self.refuse(spec).await?,
+                    Some(spec) if self.patience.schedule.is_try() => self.refuse(spec).await?,
                     _ => return Ok(None),
                 },
                 // A store may refuse all together and still grant each, for example through a
                 // proxy before a cluster. If it does not, the single acquire gives the reason.
                 Err(error) if !error.is_passing => return Ok(None),
-                Err(error) => self.pause(NotGranted::Fault(error), first).await?,
+                Err(error) => self.patience.pause(NotGranted::Fault(error), first).await?,
             }
         }
     }
@@ -195,24 +189,28 @@ impl<'a> OrderedAcquire<'a> {
     /// Finds the error for a try: which lock is not free. Returns `Ok` if that lock has become
     /// free by now; then the caller tries all again.
     async fn refuse(&mut self, spec: &RequestSpec) -> Result<(), LockError> {
-        let lease = acquire(self.shared, spec.clone(), self.options).await?;
+        let lease = acquire(self.patience.shared, spec.clone(), self.patience.options).await?;
         // It may have lingered here.
         let _ = lease.release_now().await;
-        self.pause(NotGranted::TooLate, spec).await
+        self.patience.pause(NotGranted::TooLate, spec).await
     }
 
     /// Acquires one after another. The set is smaller than asked for if a held lease was lost.
     async fn acquire_in_order(&mut self) -> Result<LeaseSet, LockError> {
         // Others may ask for the rate meanwhile.
-        self.turn = None;
+        self.rates.leave_turn();
         let mut held = LeaseSet::new();
-        for spec in &self.specs[..self.locks] {
-            let wait = self.schedule.wait_left(self.shared.client.store.now());
-            let next = acquire(self.shared, spec.clone(), Options { wait, ..self.options });
+        for spec in self.locks {
+            let wait = self.patience.schedule.wait_left(self.patience.shared.client.store.now());
+            let next = acquire(
+                self.patience.shared,
+                spec.clone(),
+                Options { wait, ..self.patience.options },
+            );
             let next = tokio::select! {
                 biased;
                 // A try needs no timer; its leases are checked in the end.
-                _ = held.lost(), if !self.schedule.is_try() => return Ok(held),
+                _ = held.lost(), if !self.patience.schedule.is_try() => return Ok(held),
                 next = next => next,
             };
             match next {
@@ -234,33 +232,12 @@ impl<'a> OrderedAcquire<'a> {
         match error {
             LockError::Busy { key, held_by_caller, .. }
             | LockError::TimedOut { key, held_by_caller, .. }
-                if !self.schedule.is_try() =>
+                if !self.patience.schedule.is_try() =>
             {
-                LockError::TimedOut { key, waited: self.waited(), held_by_caller }
+                LockError::TimedOut { key, waited: self.patience.waited(), held_by_caller }
             }
             error => error,
         }
-    }
-
-    /// Pauses before the next attempt, if there is time left.
-    pub(super) async fn pause(
-        &mut self,
-        refusal: NotGranted,
-        spec: &RequestSpec,
-    ) -> Result<(), LockError> {
-        let Some(pause) = self.schedule.next(self.shared.client.store.now(), &refusal, true) else {
-            let refused = Err(self.schedule.error(refusal, spec.key.clone()));
-            MeasuredAttempt::new(spec.kind, &spec.key).end(|| self.waited(), &refused);
-            return refused;
-        };
-        // A try needs no timer.
-        if !pause.is_zero() {
-            tokio::select! {
-                () = sleep(pause) => {}
-                () = self.shared.client.keeper.shutdown.begun() => return Err(LockError::ShutDown),
-            }
-        }
-        Ok(())
     }
 
     /// The lock that is not free.
@@ -269,15 +246,7 @@ impl<'a> OrderedAcquire<'a> {
         self.specs.get(index)
     }
 
-    pub(super) fn rates(&self) -> &'a [RequestSpec] {
-        &self.specs[self.locks..]
-    }
-
     fn in_force(&self, spec: &RequestSpec) -> Result<Option<Kind>, Box<LockError>> {
-        self.shared.client.limits.in_force(&spec.key, spec.kind)
-    }
-
-    pub(super) fn waited(&self) -> Duration {
-        self.shared.client.elapsed(self.begun)
+        self.patience.shared.client.limits.in_force(&spec.key, spec.kind)
     }
 }

@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::multi_atomic::AtomicAcquire;
-use super::multi_ordered::OrderedAcquire;
+use super::patience::Patience;
 use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::core::error::LockError;
 use crate::engine::rate_status::RateStatus;
+use crate::engine::rate_turns::RateTurn;
 use crate::engine::shared::Shared;
 use crate::keeper::UnknownOutcome;
-use crate::state::telemetry::MeasuredAttempt;
-use crate::store::{Kind, NotAll, RequestSpec, StoreError};
+use crate::store::{Kind, NotAll, RequestSpec};
 
 /// What was taken from rates, and is given back in the background if it is dropped.
 pub(super) struct TakenRates<'a> {
@@ -47,119 +47,132 @@ impl Drop for TakenRates<'_> {
 /// The rate that was used up, and after how long it is not.
 type UsedUp<'a> = (&'a RequestSpec, Duration);
 
-impl<'a> OrderedAcquire<'a> {
+/// The rates of a set.
+pub(super) struct Rates<'a> {
+    /// Sorted by name.
+    specs: &'a [RequestSpec],
+    /// The turn to ask for the rate that was used up.
+    turn: Option<RateTurn>,
+}
+
+impl<'a> Rates<'a> {
+    pub(super) fn of(specs: &'a [RequestSpec]) -> Self {
+        Self { specs, turn: None }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.specs.len()
+    }
+
+    /// Lets others ask for the rate meanwhile.
+    pub(super) fn leave_turn(&mut self) {
+        self.turn = None;
+    }
+
     /// Takes of all rates, or of none: by one command, if the store can do that.
-    pub(super) async fn take_rates(
-        &mut self,
+    pub(super) async fn take(
+        &self,
+        patience: &mut Patience<'a>,
     ) -> Result<Result<Vec<RateStatus>, UsedUp<'a>>, LockError> {
-        let (shared, rates) = (self.shared, self.rates());
-        match self.take(rates).await? {
-            Ok(taken) => return Ok(Ok(self.count(taken))),
-            Err(NotAll::UsedUp(index, short)) if let Some(rate) = rates.get(index) => {
-                return Ok(Err((rate, short)));
+        let specs = self.specs;
+        match Self::ask(specs, patience).await? {
+            Ok(taken) => {
+                patience.count(specs);
+                return Ok(Ok(taken));
+            }
+            Err(NotAll::UsedUp(index, short)) if let Some(spec) = specs.get(index) => {
+                return Ok(Err((spec, short)));
             }
             Err(_) => {}
         }
-        let mut all = TakenRates::of(shared, Vec::new());
-        for rate in rates {
-            match self.take(std::slice::from_ref(rate)).await? {
+        let mut all = TakenRates::of(patience.shared, Vec::new());
+        for spec in specs {
+            match Self::ask(std::slice::from_ref(spec), patience).await? {
                 Ok(taken) => all.rates.extend(taken),
-                Err(NotAll::UsedUp(_, short)) => return Ok(Err((rate, short))),
-                Err(_) => {
-                    let error =
-                        StoreError::impossible("the store has no rates; use one server".to_owned());
-                    return Err(self.schedule.error(NotGranted::Fault(error), rate.key.clone()));
-                }
+                Err(NotAll::UsedUp(_, short)) => return Ok(Err((spec, short))),
+                // Something else is stored there.
+                Err(_) => return Err(LockError::WrongKind { key: spec.key.clone() }),
             }
         }
-        Ok(Ok(self.count(all.keep())))
+        patience.count(specs);
+        Ok(Ok(all.keep()))
     }
 
     /// Asks until the store answers.
-    async fn take(
-        &mut self,
-        rates: &'a [RequestSpec],
+    async fn ask(
+        specs: &'a [RequestSpec],
+        patience: &mut Patience<'a>,
     ) -> Result<Result<Vec<RateStatus>, NotAll>, LockError> {
-        let mut pending = AtomicAcquire::new(self.shared, rates, self.options);
+        let mut pending = AtomicAcquire::new(patience.shared, specs, patience.options);
         loop {
-            let store = &*self.shared.client.store;
-            let limit = self.schedule.time_limit(store, self.options.first_ttl());
+            let store = &*patience.shared.client.store;
+            let limit = patience.schedule.time_limit(store, patience.options.first_ttl());
             match within(limit, pin!(pending.ask())).await.unwrap_or_else(Err) {
                 Ok(taken) => return Ok(taken.map(|taken| taken.rates)),
-                Err(error) => self.pause(NotGranted::Fault(error), &rates[0]).await?,
+                Err(error) => patience.pause(NotGranted::Fault(error), &specs[0]).await?,
             }
         }
     }
 
-    fn count(&self, taken: Vec<RateStatus>) -> Vec<RateStatus> {
-        let waited = self.waited();
-        for rate in self.rates() {
-            MeasuredAttempt::new(rate.kind, &rate.key).end(|| waited, &Ok(()));
-        }
-        taken
-    }
-
     /// Goes behind those in this process that wait for one of the rates already.
-    pub(super) async fn line_up(&mut self) -> Result<(), LockError> {
-        let turns = &self.shared.rate_turns;
+    pub(super) async fn line_up(&mut self, patience: &Patience<'_>) -> Result<(), LockError> {
+        let turns = &patience.shared.rate_turns;
         let is_taken = |rate: &&RequestSpec| turns.are_taken(&rate.key);
-        if !self.schedule.is_try()
-            && let Some(spec) = self.rates().iter().find(is_taken)
+        if !patience.schedule.is_try()
+            && let Some(spec) = self.specs.iter().find(is_taken)
             && let Some((rate, weight)) = spec.kind.rate()
         {
             // Those before it take something, too.
             let least = Duration::from_micros(rate.micros(weight));
-            self.turn = Some(self.wait(spec, least, turns.take(&spec.key)).await?);
+            self.turn = Some(wait(patience, spec, least, turns.take(&spec.key)).await?);
         }
         Ok(())
     }
 
     /// Waits until a rate allows more, which takes this time at least, if the wait is long enough.
     /// Nothing is held meanwhile.
-    pub(super) async fn wait_for_rate(
+    pub(super) async fn wait_for(
         &mut self,
-        spec: &RequestSpec,
-        short: Duration,
+        (spec, short): UsedUp<'_>,
+        patience: &Patience<'_>,
     ) -> Result<(), LockError> {
         if self.turn.as_ref().is_some_and(|turn| turn.key == spec.key) {
-            return self.wait(spec, short, sleep(short)).await;
+            return wait(patience, spec, short, sleep(short)).await;
         }
         // Whoever waits for a turn has none.
         self.turn = None;
-        let turns = &self.shared.rate_turns;
+        let turns = &patience.shared.rate_turns;
         let is_first = !turns.are_taken(&spec.key);
-        self.turn = Some(self.wait(spec, short, turns.take(&spec.key)).await?);
+        self.turn = Some(wait(patience, spec, short, turns.take(&spec.key)).await?);
         if is_first {
-            self.wait(spec, short, sleep(short)).await?;
+            wait(patience, spec, short, sleep(short)).await?;
         }
         // Behind others, it takes another time by now.
         Ok(())
     }
+}
 
-    /// Waits for something that takes this time at least, if the wait is long enough.
-    async fn wait<T>(
-        &self,
-        spec: &RequestSpec,
-        least: Duration,
-        something: impl Future<Output = T>,
-    ) -> Result<T, LockError> {
-        let client = &self.shared.client;
-        let left = self.schedule.left(client.store.now());
-        if least > left {
-            return self.refuse_by_rate(spec, least);
-        }
-        tokio::select! {
-            biased;
-            it = something => Ok(it),
-            () = client.keeper.shutdown.begun() => Err(LockError::ShutDown),
-            () = sleep(left) => self.refuse_by_rate(spec, least),
-        }
+/// Waits for something that takes this time at least, if the wait is long enough.
+async fn wait<T>(
+    patience: &Patience<'_>,
+    spec: &RequestSpec,
+    least: Duration,
+    something: impl Future<Output = T>,
+) -> Result<T, LockError> {
+    let client = &patience.shared.client;
+    let left = patience.schedule.left(client.store.now());
+    if least > left {
+        return patience.give_up(spec, used_up(spec, least));
     }
+    tokio::select! {
+        biased;
+        it = something => Ok(it),
+        () = client.keeper.shutdown.begun() => Err(LockError::ShutDown),
+        () = sleep(left) => patience.give_up(spec, used_up(spec, least)),
+    }
+}
 
-    fn refuse_by_rate<T>(&self, spec: &RequestSpec, retry_after: Duration) -> Result<T, LockError> {
-        let Kind::Rate { rate, .. } = spec.kind else { unreachable!("it waits for a rate") };
-        let refused = Err(LockError::RateLimited { key: spec.key.clone(), rate, retry_after });
-        MeasuredAttempt::new(spec.kind, &spec.key).end(|| self.waited(), &refused);
-        refused
-    }
+fn used_up(spec: &RequestSpec, retry_after: Duration) -> LockError {
+    let Kind::Rate { rate, .. } = spec.kind else { unreachable!("only a rate is used up") };
+    LockError::RateLimited { key: spec.key.clone(), rate, retry_after }
 }

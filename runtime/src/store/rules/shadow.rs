@@ -8,8 +8,10 @@ use std::time::Duration;
 pub use self::picture::{DoneWork, Holding, Picture, Recorded, Standing, Waits, Wish};
 use super::context::Context;
 use super::counters::{Counters, Tokens};
+use super::rate::RateState;
 use super::state::LockState;
 use super::time::Time;
+use crate::core::rate::Rate;
 use crate::store::{Answer, ClientId, Forced, Hint, Owner, Request, RequestCommand};
 
 /// One lock, at the time of a command. Its methods run the rules.
@@ -108,4 +110,39 @@ impl Shadow {
     pub fn is_held_by(&mut self, owner: &Owner) -> bool {
         super::is_held_by(&mut self.lock, owner, self.now)
     }
+}
+
+/// The rules on one rate.
+#[derive(Debug, Default)]
+pub struct ShadowRate(RateState);
+
+impl ShadowRate {
+    /// Takes what a request wants, at this time since the Unix epoch: for how many microseconds the
+    /// rate is used up, or after how long there is enough.
+    ///
+    /// # Errors
+    ///
+    /// The time after which there is enough.
+    ///
+    /// # Panics
+    ///
+    /// If the request is for a lock.
+    pub fn take(&mut self, request: &Request, now: Duration) -> Result<u64, Duration> {
+        let (part, now) = (of_rate(request), Time::since_beginning(now));
+        self.0.is_available(request.id, part, now)?;
+        Ok(self.0.take(request.id, part, now))
+    }
+
+    /// Gives back what a request took, and returns true if something was left of it.
+    ///
+    /// # Panics
+    ///
+    /// If the request is for a lock.
+    pub fn give_back(&mut self, request: &Request, now: Duration) -> bool {
+        self.0.give_back(request.id, of_rate(request), Time::since_beginning(now))
+    }
+}
+
+fn of_rate(request: &Request) -> (Rate, u32) {
+    request.kind.rate().expect("it is for a rate")
 }

@@ -1,0 +1,245 @@
+//! Rates on a real server: many clients, what is given up, and clocks.
+
+use std::time::{Duration, Instant};
+
+use leasehold::store::redis::RedisStore;
+use leasehold::store::rules::shadow::ShadowRate;
+use leasehold::store::{Ask, Kind, NotAll, Request};
+use leasehold::{LockError, Locks, Rate};
+use leasehold_tests::requests::{self, redis_store};
+use leasehold_tests::server::Server;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// When a call was sent, and when its answer was there.
+type Granted = (Instant, Instant);
+
+/// In each stretch of time there are no more grants than the burst and the rate: all that were sent and
+/// answered in it.
+fn keep_to(rate: Rate, granted: &mut [Granted]) {
+    granted.sort();
+    for (at, (sent, _)) in granted.iter().enumerate() {
+        let mut answers: Vec<_> = granted[at..].iter().map(|(_, answered)| *answered).collect();
+        answers.sort();
+        for (count, answered) in answers.iter().enumerate() {
+            let micros = (*answered - *sent).as_micros() * u128::from(rate.count());
+            let most = u128::from(rate.most_at_once()) + micros / rate.period().as_micros();
+            assert!(count < usize::try_from(most).unwrap(), "{} are above {most}", count + 1);
+        }
+    }
+}
+
+/// Eight clients with four tasks each: some wait, some do not, some give up.
+#[tokio::test]
+async fn many_clients_keep_to_a_rate() {
+    let server = Server::start();
+    let rate = Rate::per_second(100).burst(10);
+    let mut tasks = JoinSet::new();
+    let begun = Instant::now();
+    for client in 0..8 {
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        for task in 0..4 {
+            let limit = locks.rate("r", rate).wait(Duration::from_millis(50 * task));
+            tasks.spawn(async move {
+                let mut granted: Vec<Granted> = Vec::new();
+                while begun.elapsed() < 3 * SECOND {
+                    let sent = Instant::now();
+                    let patience = Duration::from_millis(if client % 4 == 0 { 20 } else { 5000 });
+                    match tokio::time::timeout(patience, limit.acquire()).await {
+                        Ok(Ok(_)) => granted.push((sent, Instant::now())),
+                        Ok(Err(LockError::RateLimited { retry_after, .. })) => {
+                            tokio::time::sleep(retry_after.min(SECOND / 10)).await;
+                        }
+                        Ok(Err(error)) => panic!("{error}"),
+                        Err(_) => {}
+                    }
+                }
+                granted
+            });
+        }
+    }
+    let mut all: Vec<_> = tasks.join_all().await.concat();
+    keep_to(rate, &mut all);
+    let took = begun.elapsed().as_secs_f64();
+    println!("{} grants in {took:.2} s", all.len());
+    // What is given up is mostly given back.
+    assert!(all.len() > 50, "only {} in {took} s", all.len());
+}
+
+#[tokio::test]
+async fn those_who_wait_are_served_in_their_order() {
+    let locks = Locks::in_memory();
+    let limit = locks.rate("r", Rate::per_second(100).burst(1)).wait(10 * SECOND);
+    let mut tasks = JoinSet::new();
+    let served = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    limit.acquire().await.unwrap();
+    for nth in 0..10 {
+        let (limit, served) = (limit.clone(), served.clone());
+        tasks.spawn(async move {
+            limit.acquire().await.unwrap();
+            served.lock().unwrap().push(nth);
+        });
+        tokio::task::yield_now().await;
+    }
+    tasks.join_all().await;
+    assert_eq!(*served.lock().unwrap(), (0..10).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_cannot_be_served_in_time_fails_at_once() {
+    let locks = Locks::in_memory();
+    let limit = locks.rate("r", Rate::per_second(10).burst(1)).wait(Duration::from_millis(250));
+    let begun = tokio::time::Instant::now();
+    limit.acquire().await.unwrap();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let limit = limit.clone();
+            tokio::spawn(async move { limit.acquire().await })
+        })
+        .collect();
+    let mut results = Vec::new();
+    for task in waiting {
+        results.push(task.await.unwrap().is_ok());
+    }
+    assert_eq!(results, [true, true, false]);
+    assert!(begun.elapsed() <= Duration::from_millis(260), "{:?}", begun.elapsed());
+    let heavy = locks.rate("r", Rate::per_second(10).burst(5)).wait(Duration::from_millis(50));
+    let begun = tokio::time::Instant::now();
+    heavy.acquire_many(5).await.unwrap_err();
+    assert!(begun.elapsed() <= Duration::from_millis(10), "it can't be served in time");
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_gives_back_what_it_took() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let limit = locks.rate("r", Rate::per_hour(5));
+    limit.try_acquire().await.unwrap();
+    let mut given_up = 0;
+    for _ in 0..50 {
+        let mut call = Box::pin(limit.try_acquire());
+        // The command is sent, and its answer is seldom there yet.
+        given_up += u32::from(futures_util::poll!(call.as_mut()).is_pending());
+    }
+    assert!(given_up > 10, "{given_up}");
+    for _ in 0..4 {
+        loop {
+            match limit.try_acquire().await {
+                Ok(_) => break,
+                Err(LockError::RateLimited { .. }) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    assert!(limit.try_acquire().await.is_err());
+}
+
+fn part(rate: Rate, weight: u32) -> Request {
+    requests::request("r", Kind::Rate { rate, weight }, SECOND)
+}
+
+async fn take(store: &RedisStore, request: &Request) -> Result<u64, Duration> {
+    match store.acquire_all(std::slice::from_ref(request)).unwrap().await.unwrap() {
+        Ok(used) => Ok(used[0]),
+        Err(NotAll::UsedUp(0, short)) => Err(short),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_clock_that_goes_back_neither_opens_nor_closes_a_rate() {
+    let server = Server::start_skewed();
+    server.stop_clock();
+    let (store, rate) = (redis_store(&server.url()).await, Rate::per_second(10));
+    assert_eq!(take(&store, &part(rate, 10)).await, Ok(1_000_000));
+    server.jump_back(HOUR);
+    for _ in 0..3 {
+        let short = take(&store, &part(rate, 1)).await;
+        assert_eq!(short, Err(SECOND / 10), "no time has passed");
+    }
+    server.jump(SECOND / 10);
+    assert!(take(&store, &part(rate, 1)).await.is_ok());
+    assert!(take(&store, &part(rate, 1)).await.is_err());
+    server.jump(HOUR);
+    assert_eq!(take(&store, &part(rate, 10)).await, Ok(1_000_000), "a burst, and no more");
+    assert!(take(&store, &part(rate, 1)).await.is_err());
+}
+
+/// What happens to a rate on a server, and by the rules.
+#[derive(Clone, Debug)]
+enum Event {
+    Jump(u64),
+    Back(u64),
+    Take(u32, u32),
+    Copy(usize),
+    GiveBack(usize),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        2 => (0..400_000u64).prop_map(Event::Jump),
+        1 => (0..30_000_000u64).prop_map(Event::Jump),
+        1 => (0..3_000_000u64).prop_map(Event::Back),
+        8 => ((1..4u32), (4..20u32)).prop_map(|(weight, burst)| Event::Take(weight, burst)),
+        2 => (0..8usize).prop_map(Event::Copy),
+        3 => (0..8usize).prop_map(Event::GiveBack),
+    ]
+}
+
+/// The scripts and the rules of the store in memory give the same answers to the microsecond.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_scripts_are_the_rules() {
+    let runtime = Runtime::new().unwrap();
+    let _inside = runtime.enter();
+    let server = Server::start_skewed();
+    server.stop_clock();
+    let store = runtime.block_on(redis_store(&server.url()));
+    let redis = runtime.block_on(server.redis());
+    let time = |redis: &mut MultiplexedConnection| {
+        let time = redis::cmd("TIME");
+        let (secs, micros): (u64, u32) = runtime.block_on(time.query_async(redis)).unwrap();
+        Duration::new(secs, micros * 1000)
+    };
+    let mut runner = TestRunner::new(Config { cases: 20, ..Config::default() });
+    let ran = runner.run(&vec(event(), 1..80), |events| {
+        let flush = redis::cmd("FLUSHALL");
+        let () = runtime.block_on(flush.query_async(&mut redis.clone())).unwrap();
+        let (mut shadow, mut taken) = (ShadowRate::default(), Vec::<Request>::new());
+        for event in events {
+            let now = time(&mut redis.clone());
+            match event {
+                Event::Jump(micros) => server.jump(Duration::from_micros(micros)),
+                Event::Back(micros) => server.jump_back(Duration::from_micros(micros)),
+                Event::Take(weight, burst) => {
+                    let request = part(Rate::per_second(7).burst(burst), weight);
+                    let said = runtime.block_on(take(&store, &request));
+                    prop_assert_eq!(said, shadow.take(&request, now));
+                    taken.push(request);
+                }
+                Event::Copy(back) => {
+                    let Some(at) = taken.len().checked_sub(back + 1) else { continue };
+                    let said = runtime.block_on(take(&store, &taken[at]));
+                    prop_assert_eq!(said, shadow.take(&taken[at], now));
+                }
+                Event::GiveBack(back) => {
+                    let Some(at) = taken.len().checked_sub(back + 1) else { continue };
+                    let said = runtime.block_on(store.cancel(&taken[at])).unwrap();
+                    prop_assert_eq!(said, shadow.give_back(&taken[at], now));
+                }
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = ran {
+        panic!("{error}");
+    }
+}
