@@ -18,17 +18,9 @@
 
 local rate, id, weight_us = KEYS[1], ARGV[1], tonumber(ARGV[2])
 
-local used_us, now_us, score = read_rate(rate, id)
--- How much was given back of late, and until when something counts that was taken before that. Of
--- what was taken before, so much less counts.
-local spent_us = -tonumber(redis.call('ZSCORE', rate, 'back') or 0)
-local spent_until_us = -tonumber(redis.call('ZSCORE', rate, 'back_until') or 0)
-if spent_until_us <= now_us then spent_us, spent_until_us = 0, 0 end
-local left_us = score and score - KEPT_US - now_us - spent_us or 0
-local back_us = math.max(0, math.min(weight_us, left_us))
-if back_us > 0 then
-  local until_us = math.max(spent_until_us, used_us)
-  redis.call('ZADD', rate, -spent_us - back_us, 'back', -until_us, 'back_until')
-end
-note_rate(rate, used_us - back_us, now_us, id, now_us)
-return back_us > 0 and 1 or 0
+local used_us, now_us, back_us, until_us = read_rate(rate, id)
+local free_us = math.max(0, math.min(weight_us, (until_us or 0) - now_us))
+-- Of what was taken after it, so much less counts from now on.
+if free_us > 0 and until_us < used_us then back_us = back_us + free_us end
+note_rate(rate, used_us - free_us, now_us, back_us, id, now_us)
+return free_us > 0 and 1 or 0

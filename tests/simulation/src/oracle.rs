@@ -13,6 +13,7 @@ mod grants;
 mod known;
 mod limits;
 mod overview;
+mod rates;
 mod requests;
 mod shadow;
 mod shape;
@@ -34,6 +35,7 @@ pub(crate) use self::grants::{BLOCK, Grants, known_grants};
 pub(crate) use self::known::{Known, known};
 use self::limits::Limits;
 pub use self::overview::overview;
+use self::rates::{Pictures, Rates};
 pub use self::requests::requests;
 use self::shadow::Around;
 use self::stored::{Place, Stored};
@@ -54,6 +56,7 @@ pub struct Oracle {
     appointments: Appointments,
     grants: Grants,
     limits: Limits,
+    rates: Rates,
     /// The holders that are still in the set of their lock, and were seen there after their end.
     ended: BTreeMap<Place, BTreeSet<Vec<u8>>>,
     /// What was wrong, as text. The first ones alone.
@@ -73,6 +76,7 @@ pub(crate) struct Before {
     keys: Vec<Vec<u8>>,
     args: Vec<Vec<u8>>,
     locks: BTreeMap<Place, Stored>,
+    rates: Pictures,
     noted: Option<Noted>,
     database: u8,
     now_us: i64,
@@ -118,6 +122,7 @@ impl Oracle {
         let now_us = core.now_us;
         let keyspace = core.databases.get(&database);
         let (locks, noted) = look(keyspace, &call, now_us);
+        let rates = rates::pictures(keyspace, &call, now_us);
         if let Some(keyspace) = keyspace {
             for problem in self.limits.problems(keyspace, &call, now_us) {
                 self.blame(&format!("{} {problem}", short(&call, &Reply::Nil)));
@@ -128,7 +133,7 @@ impl Oracle {
         }
         let (keys, args) = (keys.to_vec(), args.to_vec());
         let published = core.deliveries.len();
-        Some(Before { script, keys, args, locks, noted, database, now_us, published })
+        Some(Before { script, keys, args, locks, rates, noted, database, now_us, published })
     }
 
     /// Judges a call by its answer and what it has changed.
@@ -154,6 +159,12 @@ impl Oracle {
                 found.retain(|problem| before.is_foreign || !known.contains(&kind(problem)));
             }
             problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
+        }
+        if !call.parts.is_empty() && !matches!(reply, Reply::Error(_)) {
+            let keyspace = core.databases.get(&before.database);
+            let after = rates::pictures(keyspace, &call, before.now_us);
+            let rates = (&before.rates, &after);
+            problems.extend(self.rates.problems(&call, rates, reply, before.now_us));
         }
         let has_moving_slot = core.cluster.as_ref().is_some_and(Cluster::has_moving_slot);
         problems.extend(failures(reply, has_moving_slot));
@@ -204,6 +215,11 @@ impl Oracle {
     /// The waiters that were told to ask again by now, and have not.
     pub fn late(&mut self, core: &Core) -> Vec<Late> {
         self.appointments.late(core)
+    }
+
+    /// How often something was taken from rates, and how often that was given back.
+    pub(crate) fn of_rates(&self) -> (u64, u64) {
+        (self.rates.takes, self.rates.given_back)
     }
 
     /// Nobody is to ask again, for all that it knows.

@@ -22,6 +22,7 @@ mod orphans;
 mod plan;
 #[cfg(test)]
 mod quiet;
+mod rates;
 mod refusals;
 mod script_lines;
 mod servers;
@@ -168,6 +169,9 @@ fn finish(director: &mut Director, shared: &Shared) {
         let until = director.now() + SECOND / 10;
         director.network().run_until(until);
         director.turn_servers();
+    }
+    if let Some(wrong) = rates::check(director, shared.all_used_rates()) {
+        shared.violation(wrong);
     }
     let left = end::leftovers(&mut director.network());
     if !left.is_empty() {

@@ -11,6 +11,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::limits::RATE_KEPT;
+#[cfg(feature = "internals")]
+use super::shadow::RatePicture;
 use super::time::{Time, micros};
 use crate::core::rate::Rate;
 use crate::store::RequestId;
@@ -22,11 +24,10 @@ pub(in crate::store) struct RateState {
     used_until: u64,
     /// The time of the last take.
     seen: u64,
-    /// How much was given back lately: of what was taken before then, so much less counts.
+    /// How much was given back in all, of what was taken before the last take.
     back: u64,
-    /// Until when something counts that was taken before the last time that something was given back.
-    back_until: u64,
-    /// Until when what a request took counts.
+    /// Until when what a request took counts, and what was given back until then. What is given back
+    /// later, of those before it, counts no more.
     takes: HashMap<RequestId, u64>,
     /// How many there may be before those that nobody asks about any more are removed.
     sweep_above: usize,
@@ -71,32 +72,45 @@ impl RateState {
         now: Time,
     ) -> bool {
         self.look(now);
-        if self.back_until <= now.micros() {
-            (self.back, self.back_until) = (0, 0);
-        }
-        let spent = now.micros() + self.back;
-        let left = self.until(id, now).map_or(0, |until| until.saturating_sub(spent));
-        let back = left.min(rate.micros(weight));
-        if back > 0 {
+        let until = self.until(id, now).unwrap_or_default();
+        let back = until.saturating_sub(now.micros()).min(rate.micros(weight));
+        if until < self.used_until {
             self.back += back;
-            self.back_until = self.back_until.max(self.used_until);
-            self.used_until -= back;
         }
+        self.used_until -= back;
         self.note(id, now.micros(), now);
         back > 0
     }
 
     /// Returns true if nothing is left to remember.
     pub(in crate::store) fn is_blank(&self, now: Time) -> bool {
-        let kept = micros(RATE_KEPT);
         self.used_until <= now.micros()
-            && self.takes.values().all(|until| until + kept <= now.micros())
+            && self.takes.values().all(|until| self.is_over(*until, now))
+    }
+
+    /// Returns true if a request is remembered no longer.
+    fn is_over(&self, until: u64, now: Time) -> bool {
+        until + micros(RATE_KEPT) <= now.micros() + self.back
     }
 
     /// Until when what a request took counts, if it is known.
     fn until(&self, id: RequestId, now: Time) -> Option<u64> {
-        let is_known = |until: &u64| until + micros(RATE_KEPT) > now.micros();
-        self.takes.get(&id).copied().filter(is_known)
+        let until = self.takes.get(&id).filter(|until| !self.is_over(**until, now))?;
+        Some(until.saturating_sub(self.back))
+    }
+
+    #[cfg(feature = "internals")]
+    pub(super) fn of(RatePicture { used_until, seen, back, takes }: RatePicture) -> Self {
+        let takes = takes.into_iter().collect();
+        Self { used_until, seen, back, takes, sweep_above: 0 }
+    }
+
+    #[cfg(feature = "internals")]
+    pub(super) fn picture(&self, now: Time) -> RatePicture {
+        let used_until = self.used_until.max(now.micros());
+        let known = self.takes.iter().filter(|(_, until)| !self.is_over(**until, now));
+        let takes = known.map(|(id, until)| (*id, *until)).collect();
+        RatePicture { used_until, seen: self.seen, back: self.back, takes }
     }
 
     /// If the clock went back, no time has passed meanwhile, and earlier requests are forgotten.
@@ -105,18 +119,19 @@ impl RateState {
         if now < self.seen {
             self.used_until = self.used_until.saturating_sub(self.seen - now);
             self.takes.clear();
-            (self.seen, self.back, self.back_until) = (now, 0, 0);
+            self.seen = now;
         }
         self.used_until = self.used_until.max(now);
     }
 
     fn note(&mut self, id: RequestId, until: u64, now: Time) {
-        let (now, kept) = (now.micros(), micros(RATE_KEPT));
-        self.seen = now;
+        self.seen = now.micros();
         if self.takes.len() > self.sweep_above {
-            self.takes.retain(|_, until| *until + kept > now);
+            let takes = std::mem::take(&mut self.takes);
+            self.takes =
+                takes.into_iter().filter(|(_, until)| !self.is_over(*until, now)).collect();
             self.sweep_above = (self.takes.len() * 2).max(64);
         }
-        self.takes.insert(id, until);
+        self.takes.insert(id, until + self.back);
     }
 }

@@ -2,7 +2,7 @@
 
 mod picture;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub use self::picture::{DoneWork, Holding, Picture, Recorded, Standing, Waits, Wish};
@@ -12,7 +12,7 @@ use super::rate::RateState;
 use super::state::LockState;
 use super::time::Time;
 use crate::core::rate::Rate;
-use crate::store::{Answer, ClientId, Forced, Hint, Owner, Request, RequestCommand};
+use crate::store::{Answer, ClientId, Forced, Hint, Owner, Request, RequestCommand, RequestId};
 
 /// One lock, at the time of a command. Its methods run the rules.
 #[derive(Debug)]
@@ -112,37 +112,57 @@ impl Shadow {
     }
 }
 
+/// The state of one rate. Times are microseconds since the Unix epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RatePicture {
+    /// Until when it is used up.
+    pub used_until: u64,
+    /// The time of the last take.
+    pub seen: u64,
+    /// How much was given back in all, of what was taken before the last take.
+    pub back: u64,
+    /// Until when what each request took counts, and what was given back until then.
+    pub takes: BTreeMap<RequestId, u64>,
+}
+
 /// The rules on one rate.
 #[derive(Debug, Default)]
 pub struct ShadowRate(RateState);
 
 impl ShadowRate {
-    /// Takes what a request wants, at this time since the Unix epoch: for how many microseconds the
-    /// rate is used up, or after how long there is enough.
+    /// A rate in this state.
+    #[must_use]
+    pub fn new(picture: RatePicture) -> Self {
+        Self(RateState::of(picture))
+    }
+
+    /// The state at this time, without what matters no longer.
+    #[must_use]
+    pub fn picture(&self, now: Duration) -> RatePicture {
+        self.0.picture(Time::since_beginning(now))
+    }
+
+    /// Returns `Ok` if [`take`](Self::take) would find enough, or the time after which it would.
     ///
     /// # Errors
     ///
     /// The time after which there is enough.
-    ///
-    /// # Panics
-    ///
-    /// If the request is for a lock.
-    pub fn take(&mut self, request: &Request, now: Duration) -> Result<u64, Duration> {
-        let (part, now) = (of_rate(request), Time::since_beginning(now));
-        self.0.is_available(request.id, part, now)?;
-        Ok(self.0.take(request.id, part, now))
+    pub fn is_available(&mut self, request: &Request, now: Duration) -> Result<(), Duration> {
+        self.0.is_available(request.id, of_rate(request), Time::since_beginning(now))
+    }
+
+    /// Takes what a request wants, at this time since the Unix epoch: for how many microseconds the
+    /// rate is used up.
+    pub fn take(&mut self, request: &Request, now: Duration) -> u64 {
+        self.0.take(request.id, of_rate(request), Time::since_beginning(now))
     }
 
     /// Gives back what a request took, and returns true if something was left of it.
-    ///
-    /// # Panics
-    ///
-    /// If the request is for a lock.
     pub fn give_back(&mut self, request: &Request, now: Duration) -> bool {
         self.0.give_back(request.id, of_rate(request), Time::since_beginning(now))
     }
 }
 
 fn of_rate(request: &Request) -> (Rate, u32) {
-    request.kind.rate().expect("it is for a rate")
+    request.kind.rate().unwrap_or((Rate::per_second(1), 0))
 }

@@ -35,6 +35,10 @@ pub(super) enum Verb {
     Linger,
     Repair,
     ForceRelease,
+    /// It takes from a rate.
+    Take,
+    /// It gives back what was taken from a rate.
+    GiveBack,
     /// It changes nothing of the lock, but may remove ended holders.
     Looks,
     /// It has no lock.
@@ -57,6 +61,8 @@ impl Verb {
             "linger" => Self::Linger,
             "repair" => Self::Repair,
             "force_release" => Self::ForceRelease,
+            "take" => Self::Take,
+            "give_back" => Self::GiveBack,
             "inspect" | "is_held_by" | "was_forced" => Self::Looks,
             "list" | "introduce" | "describe" | "read" | "change" => Self::Other,
             _ => return None,
@@ -202,6 +208,25 @@ pub(super) struct Call<'a> {
     /// The locks in the order of the keys; one may come twice.
     pub(super) places: Vec<Place>,
     pub(super) requests: Vec<Request<'a>>,
+    /// What it takes from rates, behind the locks, or gives back.
+    pub(super) parts: Vec<RatePart<'a>>,
+}
+
+/// A part of a rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RatePart<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) id: &'a [u8],
+    pub(super) weight_us: u64,
+    /// Of a part that is given back it is not said.
+    pub(super) burst_us: u64,
+}
+
+impl<'a> RatePart<'a> {
+    fn read(key: &'a [u8], args: &'a [Vec<u8>]) -> Option<Self> {
+        let burst_us = args.get(2).map_or(Some(u64::MAX), |it| number(it))?;
+        Some(Self { key, id: args.first()?, weight_us: number(args.get(1)?)?, burst_us })
+    }
 }
 
 impl<'a> Call<'a> {
@@ -209,11 +234,29 @@ impl<'a> Call<'a> {
     pub(super) fn read(script: Script, keys: &'a [Vec<u8>], args: &'a [Vec<u8>]) -> Option<Self> {
         let roles =
             &script.about.keys[..script.about.keys.len() - usize::from(script.has_tokens())];
-        let mut call = Self { script, keys, args, places: Vec::new(), requests: Vec::new() };
+        let (places, requests, parts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut call = Self { script, keys, args, places, requests, parts };
         if script.verb == Verb::Other {
             return Some(call);
         }
         let own = &keys[..keys.len().checked_sub(usize::from(script.has_tokens()))?];
+        if let Verb::Take | Verb::GiveBack = script.verb {
+            return call.with_parts(own, args);
+        }
+        let (own, args) = match (script.verb, script.rule) {
+            // Behind the locks it has rates.
+            (Verb::AcquireAll, Rule::Any) => {
+                let locks = usize::try_from(number(args.get(1)?)?).ok()?;
+                let (locks_keys, rates) = own.split_at_checked(3 * locks)?;
+                let (locks_args, of_rates) = args.split_at_checked(2 + 2 * locks)?;
+                call = call.with_parts(rates, of_rates)?;
+                (locks_keys, locks_args)
+            }
+            _ => (own, args),
+        };
+        if own.is_empty() && !call.parts.is_empty() {
+            return Some(call);
+        }
         let (role, many) = (roles.first()?, own.len() / roles.len());
         for keys in own.chunks(roles.len()) {
             let place = Place::of(&keys[0], role)?;
@@ -221,6 +264,7 @@ impl<'a> Call<'a> {
             call.places.push(Some(place).filter(|_| is_right && keys.len() == roles.len())?);
         }
         let (shared, each) = match script.verb {
+            Verb::AcquireAll if script.rule == Rule::Any => args.split_at_checked(2)?,
             Verb::AcquireAll => args.split_at_checked(1)?,
             _ => (&args[..0], args),
         };
@@ -235,6 +279,18 @@ impl<'a> Call<'a> {
             call.requests.push(Request { nth, name, rest, shared_ttl_ms });
         }
         Some(call)
+    }
+
+    /// The parts of rates: a key of each, and as many arguments.
+    fn with_parts(mut self, keys: &'a [Vec<u8>], args: &'a [Vec<u8>]) -> Option<Self> {
+        let length = if self.script.verb == Verb::GiveBack { 2 } else { 3 };
+        if args.len() != keys.len() * length {
+            return None;
+        }
+        for (key, args) in keys.iter().zip(args.chunks(length)) {
+            self.parts.push(RatePart::read(key, args)?);
+        }
+        Some(self)
     }
 
     /// The requests for a lock.

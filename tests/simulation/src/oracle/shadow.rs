@@ -68,11 +68,19 @@ pub(super) fn problems(
         let picture = decode::picture(stored)?;
         shadows.insert(place.clone(), Shadow::new(picture, now, noted, listening.clone()));
     }
-    let mut run = Run { call, shadows, noted, is_ahead };
+    let mut run = Run { call, shadows, noted, is_ahead, refused_by_rate: None };
     let said = |ask: &call::Request<'_>| {
         Some(changes.iter().find(|it| *it.place == call.places[ask.nth])?.answer(ask))
     };
-    let said: Vec<_> = call.requests.iter().map(said).collect::<Option<_>>()?;
+    let mut said: Vec<_> = call.requests.iter().map(said).collect::<Option<_>>()?;
+    // Of the rates behind the locks others judge.
+    let is_refused_by_rate = said.first().is_some_and(|said| matches!(**said, [0, _, _]));
+    if !call.parts.is_empty() && !is_refused_by_rate {
+        for said in &mut said {
+            said.truncate(1 + call.places.len());
+        }
+    }
+    run.refused_by_rate = said.first().filter(|_| is_refused_by_rate).cloned();
     let expected = run.answers(&order(call, &said, before))?;
     let mut found = Vec::new();
     for (expected, said) in expected.into_iter().zip(said) {
@@ -241,6 +249,8 @@ struct Run<'a> {
     shadows: BTreeMap<Place, Shadow>,
     noted: Option<u64>,
     is_ahead: bool,
+    /// What a set was answered whose locks are free.
+    refused_by_rate: Option<Vec<i64>>,
 }
 
 impl Run<'_> {
@@ -276,6 +286,9 @@ impl Run<'_> {
                 answer = vec![0, i64::try_from(nth + 1).ok()?];
                 return Some(vec![answer; requests.len()]);
             }
+        }
+        if let Some(refused) = &self.refused_by_rate {
+            return Some(vec![refused.clone(); requests.len()]);
         }
         for (nth, request) in requests.iter().enumerate() {
             answer.push(i64::try_from(self.on(nth, |shadow| shadow.take(request))?).ok()?);
@@ -326,7 +339,9 @@ impl Run<'_> {
             }),
             Verb::Repair => RequestCommand::Repair { token: ask.number(0)?, lasts: millis(1)? },
             Verb::Looks => RequestCommand::WasForced,
-            Verb::AcquireAll | Verb::ForceRelease | Verb::Other => return None,
+            Verb::AcquireAll | Verb::ForceRelease | Verb::Take | Verb::GiveBack | Verb::Other => {
+                return None;
+            }
         };
         let says_left = verb == Verb::Release && rule == Rule::Reentrant;
         let answer = self.on(nth, |shadow| shadow.run(&request, command))?;

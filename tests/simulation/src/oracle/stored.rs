@@ -175,7 +175,7 @@ impl Stored {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the scripts' scores are whole")]
-fn scored(set: &SortedSet) -> Scored {
+pub(super) fn scored(set: &SortedSet) -> Scored {
     set.iter().map(|(name, score)| (name.to_vec(), score as i64)).collect()
 }
 

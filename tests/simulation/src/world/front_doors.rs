@@ -13,6 +13,7 @@ use leasehold_history::{Kind, Line};
 use tokio::time::{sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
 
+use super::rates;
 use super::turns::{LOOK, Worker, now, reason};
 use super::wishes::{LONGEST_WAIT, MUTEXES, Part, Wish};
 
@@ -27,6 +28,8 @@ struct Body {
     was_granted: AtomicBool,
     has_ended: AtomicBool,
     time: Duration,
+    /// A rate beside its locks, of the layer alone.
+    rate: Option<LayerLock>,
 }
 
 impl Body {
@@ -120,7 +123,8 @@ async fn under_the_layer(locks: &Locks, body: Arc<Body>) -> &'static str {
             answered(layer.ttl(TTL).wait(TTL), body).await
         }
         parts => {
-            let layer = LockLayer::all(locks, parts.iter().map(layer_lock));
+            let locks_and_rate = parts.iter().map(layer_lock).chain(body.rate.clone());
+            let layer = LockLayer::all(locks, locks_and_rate);
             answered(layer.ttl(TTL).wait(TTL), body).await
         }
     }
@@ -182,11 +186,13 @@ impl Worker {
             was_granted: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             time: Duration::from_millis(rng.u64(..longest)),
+            rate: rates::beside(rng),
         });
         // Some requests are dropped on their way.
         let patience =
             if rng.u8(..16) == 0 { Duration::from_millis(rng.u64(..30)) } else { LONGEST_WAIT * 4 };
-        let how = if rng.bool() {
+        let is_by_attribute = rng.bool();
+        let how = if is_by_attribute {
             let called = async {
                 match ids.len() {
                     1 => under_the_attribute(locks, &body).await,
@@ -200,6 +206,9 @@ impl Worker {
         };
         let was_granted = body.was_granted.load(Ordering::Relaxed);
         let at = now();
+        if was_granted && !is_by_attribute && ids.len() > 1 && body.rate.is_some() {
+            self.shared.used_rates(1);
+        }
         if was_granted {
             body.end();
             for id in ids {

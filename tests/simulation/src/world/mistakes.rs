@@ -56,6 +56,25 @@ pub const MISTAKES: &[Mistake] = &[
     )
     .on(Deployment::Quorum(5))
     .among(&[Fault::JumpsAhead, Fault::JumpsBack]),
+    mistake("a-copy-takes-again-from-a-rate", 60, "weight_us = not has_it and weight_us\n", "\n"),
+    mistake(
+        "a-rate-gives-everything-back",
+        60,
+        "math.max(0, math.min(weight_us, (until_us or 0) - now_us))",
+        "until_us and weight_us or 0",
+    ),
+    mistake(
+        "a-rate-forgets-what-others-gave-back",
+        60,
+        "if free_us > 0 and until_us < used_us then",
+        "if false then",
+    ),
+    mistake(
+        "a-rate-closes-when-the-clock-goes-back",
+        60,
+        "if now_us < seen_us then",
+        "if false then",
+    ),
     mistake("an-ended-request-is-granted", 40, "if ended == id then return {2} end", ""),
     mistake("a-cancel-is-not-remembered", 40, "redis.call('SETRANGE', lock, 53, id)", ""),
     mistake(

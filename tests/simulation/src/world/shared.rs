@@ -38,6 +38,8 @@ struct State {
     /// Until when processes may come late to their turn at a lock: they have futures that nobody polls.
     neglected: BTreeMap<(String, &'static str), Micros>,
     violations: Vec<String>,
+    /// How often something of a rate was used.
+    used_rates: u64,
 }
 
 impl Shared {
@@ -55,6 +57,7 @@ impl Shared {
             ended: BTreeSet::new(),
             neglected: BTreeMap::new(),
             violations: Vec::new(),
+            used_rates: 0,
         };
         Self { state: Mutex::new(state), ending: watch::Sender::new(BTreeSet::new()) }
     }
@@ -84,6 +87,15 @@ impl Shared {
 
     pub(super) fn violation(&self, text: String) {
         self.state().violations.push(text);
+    }
+
+    /// Something of so many rates is used.
+    pub(super) fn used_rates(&self, count: u64) {
+        self.state().used_rates += count;
+    }
+
+    pub(super) fn all_used_rates(&self) -> u64 {
+        self.state().used_rates
     }
 
     /// The requests that the store has failed since the last call. Left out are those whose futures were not

@@ -87,6 +87,12 @@ impl Worker {
                 self.turn_at_a_front_door(locks, &mut rng).await;
                 continue;
             }
+            if let Client::All(locks) = &self.client
+                && rng.u8(..16) == 0
+            {
+                Box::pin(self.turn_at_a_rate(locks, &mut rng)).await;
+                continue;
+            }
             let owner = format!("{}.{task}", self.name);
             if let Client::All(locks) = &self.client
                 && rng.u16(..300) == 0

@@ -35,6 +35,8 @@ struct Taken {
     at: u64,
     weight: u32,
     is_given_back: bool,
+    /// How much was given back by then.
+    back: u64,
 }
 
 proptest! {
@@ -56,7 +58,7 @@ proptest! {
                     match state.is_available(id, part, time(now)) {
                         Ok(()) => {
                             state.take(id, part, time(now));
-                            taken.push(Taken { id, at: now, weight, is_given_back: false });
+                            taken.push(Taken { id, at: now, weight, is_given_back: false, back: state.back });
                         }
                         Err(short) => {
                             let then = time(now) + short;
@@ -76,9 +78,10 @@ proptest! {
                 }
                 Event::Repeat(back) => {
                     if let Some(at) = taken.len().checked_sub(back + 1) {
-                        let Taken { id, weight, at, .. } = taken[at];
+                        let Taken { id, weight, at, back, .. } = taken[at];
                         let before = state.used_until;
-                        if now < at + micros(RATE_KEPT) {
+                        // It is forgotten as much sooner as was given back meanwhile.
+                        if now + state.back - back < at + micros(RATE_KEPT) {
                             prop_assert!(state.is_available(id, (rate, weight), time(now)).is_ok());
                             state.take(id, (rate, weight), time(now));
                             prop_assert_eq!(state.used_until, before.max(now));

@@ -158,6 +158,14 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .on(Deployment::Single),
     mistake(
+        "what-is-used-of-a-rate-is-given-back",
+        100,
+        "engine/acquire/rates.rs",
+        "std::mem::take(&mut self.rates)",
+        "self.rates.clone()",
+    )
+    .on(Deployment::Cluster),
+    mistake(
         "an-idle-lease-is-taken-up-unasked",
         100,
         "local_queue/idle.rs",

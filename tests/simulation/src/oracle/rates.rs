@@ -1,0 +1,214 @@
+//! Rates: each call does what the rules do, and in no time is more taken than the burst and the rate.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use leasehold::store::rules::shadow::{RatePicture, ShadowRate};
+use leasehold::store::{Kind, Request, RequestId};
+use leasehold::{LockKey, Rate};
+
+use super::call::{Call, RatePart, Verb};
+use super::stored::scored;
+use crate::server::keyspace::{Keyspace, Value};
+use crate::server::reply::Reply;
+
+/// How long the scripts remember a request.
+const KEPT_US: i64 = 10_000_000;
+
+/// So many takes of a rate are remembered: more than a burst.
+const MOST: usize = 200;
+
+/// How a rate is stored; `None` where somebody else has written it.
+pub(super) type Pictures = Vec<Option<RatePicture>>;
+
+/// What was taken from the rates of a server.
+#[derive(Debug, Default)]
+pub(super) struct Rates {
+    taken: BTreeMap<Vec<u8>, VecDeque<Taken>>,
+    now_us: i64,
+    /// How much was taken in all, and how much of it was given back.
+    pub(super) takes: u64,
+    pub(super) given_back: u64,
+}
+
+#[derive(Debug)]
+struct Taken {
+    id: Vec<u8>,
+    at_us: u64,
+    weight_us: u64,
+}
+
+/// Reads the rates of a call.
+pub(super) fn pictures(keyspace: Option<&Keyspace>, call: &Call<'_>, now_us: i64) -> Pictures {
+    call.parts.iter().map(|part| picture(keyspace, part.key, now_us)).collect()
+}
+
+fn picture(keyspace: Option<&Keyspace>, key: &[u8], now_us: i64) -> Option<RatePicture> {
+    let Some(entry) = keyspace.and_then(|it| it.peek(key, now_us.div_euclid(1000))) else {
+        return Some(RatePicture::default());
+    };
+    let Value::SortedSet(set) = &entry.value else { return None };
+    let mut picture = RatePicture::default();
+    for (member, micros) in scored(set) {
+        match &*member {
+            b"used" => picture.used_until = micros.unsigned_abs(),
+            b"seen" => picture.seen = micros.unsigned_abs(),
+            b"back" => picture.back = micros.unsigned_abs(),
+            id => {
+                let until = (micros - KEPT_US).unsigned_abs();
+                picture.takes.insert(RequestId::read(id)?, until);
+            }
+        }
+    }
+    Some(picture)
+}
+
+impl Rates {
+    /// What is wrong with a call, by how its rates were before and are after it.
+    pub(super) fn problems(
+        &mut self,
+        call: &Call<'_>,
+        (before, after): (&Pictures, &Pictures),
+        reply: &Reply,
+        now_us: i64,
+    ) -> Vec<String> {
+        if now_us < self.now_us {
+            // The clock was set.
+            self.taken.clear();
+        }
+        self.now_us = now_us;
+        let mut found = Vec::new();
+        let now = Duration::from_micros(now_us.unsigned_abs());
+        // A request may come twice in a call, and two may take of one rate.
+        let mut shadows = BTreeMap::new();
+        for (part, before) in call.parts.iter().zip(before) {
+            let Some(before) = before else { return found };
+            self.forget(part.key, before);
+            shadows.entry(part.key).or_insert_with(|| ShadowRate::new(before.clone()));
+        }
+        let requests: Option<Vec<_>> = call.parts.iter().map(request).collect();
+        let Some(requests) = requests else { return found };
+        let said = answers(call, reply);
+        let is_set = call.script.verb == Verb::AcquireAll;
+        let was_granted = said.first().is_some_and(|said| said.first() == Some(&1));
+        if is_set && said.first().is_some_and(|said| matches!(**said, [0, _])) {
+            // A lock is not free, and no rate was looked at.
+            return found;
+        }
+        for ((nth, part), request) in call.parts.iter().enumerate().zip(&requests) {
+            let shadow = shadows.get_mut(part.key).expect("it was made");
+            let Some(said) = said.get(nth) else { continue };
+            let expected = match call.script.verb {
+                Verb::GiveBack => vec![i64::from(shadow.give_back(request, now))],
+                _ => match shadow.is_available(request, now) {
+                    // A lock or another rate refuses all.
+                    Ok(()) if is_set && !was_granted => continue,
+                    Ok(()) => {
+                        let before = shadow.picture(now);
+                        let used = shadow.take(request, now);
+                        if shadow.picture(now) != before || !before.takes.contains_key(&request.id)
+                        {
+                            found.extend(self.note(part, now_us));
+                        }
+                        vec![1, number(used)]
+                    }
+                    Err(short) => {
+                        let nth = call.places.len() + nth + 1;
+                        let nth = if is_set { nth } else { 1 };
+                        vec![0, number(nth), number(short.as_micros())]
+                    }
+                },
+            };
+            if call.script.verb == Verb::GiveBack {
+                self.give_back(part);
+            }
+            let is_other = is_set && !was_granted && said.get(1) != expected.get(1);
+            if *said != expected && !is_other {
+                found.push(format!("the rules answer {expected:?} of a rate, the script {said:?}"));
+            }
+        }
+        for (part, after) in call.parts.iter().zip(after) {
+            let Some(after) = after else { continue };
+            let (rules, script) =
+                (shadows[part.key].picture(now), ShadowRate::new(after.clone()).picture(now));
+            if rules != script {
+                found.push(format!("the rules make a rate {rules:?}, the script {script:?}"));
+            }
+        }
+        found
+    }
+
+    /// Notes what was taken, and looks at each time that ends now.
+    fn note(&mut self, part: &RatePart<'_>, now_us: i64) -> Option<String> {
+        let (at_us, weight_us) = (now_us.unsigned_abs(), part.weight_us);
+        let taken = self.taken.entry(part.key.to_vec()).or_default();
+        taken.push_back(Taken { id: part.id.to_vec(), at_us, weight_us });
+        if taken.len() > MOST {
+            taken.pop_front();
+        }
+        self.takes += 1;
+        let (mut sum, most) = (0, part.burst_us);
+        for since in taken.iter().rev() {
+            sum += since.weight_us;
+            let time = at_us.saturating_sub(since.at_us);
+            if sum > most.saturating_add(time) {
+                return Some(format!("{sum} us of a rate are taken in {time} us, at most {most}"));
+            }
+        }
+        None
+    }
+
+    /// A server that does not know the last take any more has lost data, or the key has ended.
+    fn forget(&mut self, key: &[u8], stored: &RatePicture) {
+        let is_known = |last: &Taken| {
+            RequestId::read(&last.id).is_some_and(|id| stored.takes.contains_key(&id))
+        };
+        self.taken.retain(|of, taken| of != key || taken.back().is_none_or(is_known));
+    }
+
+    /// What is given back was not used.
+    fn give_back(&mut self, part: &RatePart<'_>) {
+        let Some(taken) = self.taken.get_mut(part.key) else { return };
+        let before = taken.len();
+        taken.retain(|it| it.id != part.id);
+        self.given_back += (before - taken.len()) as u64;
+    }
+}
+
+fn number(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
+fn request(part: &RatePart<'_>) -> Option<Request> {
+    // A rate with these times.
+    let rate = Rate::new(1, Duration::from_micros(1));
+    let weight = u32::try_from(part.weight_us).ok()?;
+    let rate = rate.burst(u32::try_from(part.burst_us).unwrap_or(u32::MAX));
+    let (id, key) = (RequestId::read(part.id)?, LockKey::new("rate").ok()?);
+    let kind = Kind::Rate { rate, weight };
+    Some(Request { key, id, kind, owner: None, note: None, ttl: Duration::ZERO })
+}
+
+/// The answer to each part.
+fn answers(call: &Call<'_>, reply: &Reply) -> Vec<Vec<i64>> {
+    let int = |reply: &Reply| if let Reply::Int(number) = reply { *number } else { -1 };
+    let list = |reply: &Reply| match reply {
+        Reply::Array(all) => all.iter().map(int).collect(),
+        one => vec![int(one)],
+    };
+    match call.script.verb {
+        Verb::AcquireAll => {
+            let all: Vec<i64> = list(reply);
+            let of = |nth: usize| match all.first() {
+                Some(1) => vec![1, all.get(1 + call.places.len() + nth).copied().unwrap_or(-1)],
+                _ => all.clone(),
+            };
+            (0..call.parts.len()).map(of).collect()
+        }
+        Verb::Take if call.parts.len() > 1 => match reply {
+            Reply::Array(all) => all.iter().map(list).collect(),
+            _ => Vec::new(),
+        },
+        _ => vec![list(reply)],
+    }
+}

@@ -1,0 +1,74 @@
+//! Rates, alone and beside locks. What is taken is used or given back, also by those who die.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold::tower::LayerLock;
+use leasehold::{LockError, Locks, Rate};
+use tokio::time::timeout;
+
+use super::director::Director;
+use super::turns::{Worker, millis};
+
+/// Versions disagree on their bursts.
+const RATES: [(&str, Rate); 2] = [
+    ("rate", Rate::per_second(20).burst(6)),
+    ("of:{7}:rate", Rate::new(3, Duration::from_millis(200))),
+];
+
+/// How long a task waits for a rate.
+const WAITS: [u64; 4] = [0, 50, 400, 3_000];
+
+impl Worker {
+    /// Takes from a rate, or from two together.
+    pub(super) async fn turn_at_a_rate(&self, locks: &Locks, rng: &mut Rng) {
+        let (name, rate) = RATES[rng.usize(..RATES.len())];
+        let rate = if self.version.limit > 2 { rate } else { rate.burst(4) };
+        let weight = rng.u32(1..=3);
+        let wait = Duration::from_millis(WAITS[rng.usize(..WAITS.len())]);
+        // Some are given up on their way.
+        let patience = if rng.u8(..6) == 0 { millis(rng, 0..20) } else { Duration::MAX };
+        let is_alone = rng.u8(..4) > 0;
+        let asked = async {
+            if is_alone {
+                locks.rate(name, rate).wait(wait).acquire_many(weight).await.map(|_| 1)
+            } else {
+                let set =
+                    locks.together().rate(RATES[0].0, RATES[0].1).rate(RATES[1].0, RATES[1].1);
+                set.wait(wait).lock().await.map(|set| set.rates().len() as u64)
+            }
+        };
+        match timeout(patience, asked).await {
+            Ok(Ok(used)) => self.shared.used_rates(used),
+            Ok(Err(LockError::RateLimited { retry_after, .. })) => {
+                // A burst takes 300 ms.
+                if retry_after > Duration::from_secs(1) {
+                    self.shared.violation(format!("rate: it allows more in {retry_after:?}"));
+                }
+            }
+            Ok(Err(LockError::Store { .. } | LockError::ShutDown)) | Err(_) => {}
+            Ok(Err(error)) => self.shared.violation(format!("rate: {error}")),
+        }
+    }
+}
+
+/// A rate beside the locks of a set.
+pub(super) fn beside(rng: &mut Rng) -> Option<LayerLock> {
+    let (name, rate) = RATES[1];
+    rng.bool().then(|| LayerLock::rate(name, rate))
+}
+
+/// Whoever goes on has taken something that nobody gives back.
+pub(super) fn check(director: &Director, used: u64) -> Option<String> {
+    let (mut takes, mut given_back) = (0, 0);
+    let mut network = director.network();
+    for address in network.addresses() {
+        if let Some(oracle) = network.host(address).server.oracle() {
+            let of_server = oracle.of_rates();
+            takes += of_server.0;
+            given_back += of_server.1;
+        }
+    }
+    (used + given_back > takes)
+        .then(|| format!("rate: {takes} were taken, {given_back} given back, and {used} used"))
+}
