@@ -7,12 +7,12 @@
 #[cfg(test)]
 mod hostile;
 
+#[cfg(feature = "internals")]
+use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::limits::RATE_KEPT;
-#[cfg(feature = "internals")]
-use super::shadow::RatePicture;
 use super::time::{Time, micros};
 use crate::core::rate::Rate;
 use crate::store::RequestId;
@@ -31,6 +31,20 @@ pub(in crate::store) struct RateState {
     takes: HashMap<RequestId, u64>,
     /// How many there may be before those that nobody asks about any more are removed.
     sweep_above: usize,
+}
+
+/// The state of one rate, in plain values. Times are microseconds since the Unix epoch.
+#[cfg(feature = "internals")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RatePicture {
+    /// Until when it is used up.
+    pub used_until: u64,
+    /// The time of the last take.
+    pub seen: u64,
+    /// How much was given back in all, of what was taken before the last take.
+    pub back: u64,
+    /// Until when what each request took counts, and what was given back until then.
+    pub takes: BTreeMap<RequestId, u64>,
 }
 
 impl RateState {

@@ -2,17 +2,18 @@
 
 mod picture;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub use self::picture::{DoneWork, Holding, Picture, Recorded, Standing, Waits, Wish};
 use super::context::Context;
 use super::counters::{Counters, Tokens};
+pub use super::rate::RatePicture;
 use super::rate::RateState;
 use super::state::LockState;
 use super::time::Time;
 use crate::core::rate::Rate;
-use crate::store::{Answer, ClientId, Forced, Hint, Owner, Request, RequestCommand, RequestId};
+use crate::store::{Answer, ClientId, Forced, Hint, Owner, Request, RequestCommand};
 
 /// One lock, at the time of a command. Its methods run the rules.
 #[derive(Debug)]
@@ -110,19 +111,6 @@ impl Shadow {
     pub fn is_held_by(&mut self, owner: &Owner) -> bool {
         super::is_held_by(&mut self.lock, owner, self.now)
     }
-}
-
-/// The state of one rate. Times are microseconds since the Unix epoch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RatePicture {
-    /// Until when it is used up.
-    pub used_until: u64,
-    /// The time of the last take.
-    pub seen: u64,
-    /// How much was given back in all, of what was taken before the last take.
-    pub back: u64,
-    /// Until when what each request took counts, and what was given back until then.
-    pub takes: BTreeMap<RequestId, u64>,
 }
 
 /// The rules on one rate.
