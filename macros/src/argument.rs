@@ -188,6 +188,11 @@ mod tests {
         assert!(told[1].starts_with("the key is empty"), "{told:?}");
         assert!(told[2].starts_with("`permits` can't be combined with `mode`"), "{told:?}");
         assert_eq!(told.len(), 3);
+        for option in ["lease = leases", "ttl = \"1s\"", "on_lost = \"finish\""] {
+            let told = mistakes(&format!("all(lock(key = \"a\", rate = \"1/s\")), {option}"));
+            let name = option.split(' ').next().unwrap();
+            assert!(told[0].starts_with(&format!("`{name}` needs a lock: ")), "{told:?}");
+        }
         let told = mistakes("all(lock(key = \"a\")), all(lock(key = \"b\"))");
         assert_eq!(told, ["`all` is given twice"]);
         let told = mistakes("all(lock(key = \"a\", weight = 3))");

@@ -16,7 +16,8 @@ const OF_ONE: &str = "only a function with one lock has it";
 const BESIDE: &str = "a call takes a rate beside a lock by \
                       `all(lock(key = \"...\", permits = 3), lock(key = \"...\", rate = \"10/s\"))`";
 
-const NO_LEASE: &str = "what is taken from a rate is no lease, because time gives it back";
+pub(crate) const NO_LEASE: &str =
+    "what is taken from a rate is no lease, because time gives it back";
 
 /// The rules of what only the attribute has.
 const OWN: [Rule; 5] = [
@@ -79,6 +80,12 @@ const OWN: [Rule; 5] = [
 pub(crate) fn excluded_by_all(name: &Ident) -> Option<&'static str> {
     let all = OWN.iter().find(|rule| rule.option == "all")?;
     all.not_with.iter().find(|(other, _)| name == other).map(|(_, why)| *why)
+}
+
+/// Returns true if an argument means nothing without a lease.
+pub(crate) fn needs_lease(name: &Ident) -> bool {
+    let rate = OWN.iter().find(|rule| rule.option == "rate");
+    rate.is_some_and(|rule| rule.not_with.iter().any(|(it, why)| name == it && *why == NO_LEASE))
 }
 
 /// The contradictions among the names that were `given`, and among the `options` whose

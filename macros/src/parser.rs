@@ -11,7 +11,7 @@ use syn::{Error, Path, Result, Token, parse::Parser, parse_quote, punctuated::Pu
 use crate::{
     args::{Args, CallOption, SetKind, SetLock, Target},
     argument::{Argument, LockArguments, Value},
-    contradictions::{contradictions, excluded_by_all},
+    contradictions::{NO_LEASE, contradictions, excluded_by_all, needs_lease},
     duration,
     rate::{self, Rate},
     values::{self, IfHeld, Key},
@@ -149,7 +149,18 @@ impl Reader {
             Error::new(Span::call_site(), text)
         };
         let target = match (self.set, self.rate) {
-            (Some(set), _) => Target::Set(set),
+            (Some(set), _) => {
+                let is_rate = |lock: &SetLock| matches!(lock.kind, SetKind::Rate { .. });
+                let is_of_leases = |name: &&Ident| needs_lease(name);
+                if set.iter().all(is_rate)
+                    && let Some(name) = self.seen.iter().find(is_of_leases)
+                {
+                    let text =
+                        format!("`{name}` needs a lock: `all` has rates alone, and {NO_LEASE}");
+                    return Err(Error::new(name.span(), text));
+                }
+                Target::Set(set)
+            }
             (None, Some(rate)) => {
                 let weight = self.options.iter().position(|option| option.name == "weight");
                 let weight = weight.map_or(quote!(1), |at| self.options.remove(at).value);

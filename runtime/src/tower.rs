@@ -57,7 +57,7 @@
 //! `INVALID_ARGUMENT`, 409 `ABORTED`, 429 `RESOURCE_EXHAUSTED`, 503 `UNAVAILABLE`, and 500
 //! `INTERNAL`. Work that was done before ([`once`](LockLayer::once)) is `ALREADY_EXISTS`. A lost
 //! lock is `UNKNOWN`, because clients may send a call that was `UNAVAILABLE` again by
-//! themselves. `grpc-retry-pushback-ms` is what `Retry-After` is in HTTP, or -1.
+//! themselves. `grpc-retry-pushback-ms` is what `Retry-After` is in HTTP, of a rate in whole milliseconds, or -1.
 //!
 //! `Retry-After` is in seconds. It does not say when the lease ends, because the holder
 //! renews it, or releases it long before. [`LockLayer::on_refused`] replaces all or some of

@@ -16,6 +16,7 @@ mod options;
 mod order;
 mod own_answers;
 mod own_locks;
+mod rates;
 mod readers;
 mod readiness;
 mod refusals;

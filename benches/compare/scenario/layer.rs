@@ -99,7 +99,10 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
 }
 
 /// Requests a second over connections that are kept.
-async fn request_rate(address: std::net::SocketAddr, time: Duration) -> Result<f64, Failure> {
+pub(super) async fn request_rate(
+    address: std::net::SocketAddr,
+    time: Duration,
+) -> Result<f64, Failure> {
     let begun = Instant::now();
     let mut running = JoinSet::new();
     for _ in 0..CONNECTIONS {

@@ -13,6 +13,7 @@ mod memory;
 mod pairs;
 mod processes;
 mod quorum;
+mod rates;
 mod renewal;
 mod scaling;
 mod semaphore;
@@ -43,6 +44,8 @@ pub(crate) enum Scenario {
     Semaphore,
     /// two permits in one admission, and an operator's limit
     Sets,
+    /// a rate on a route, beside other limiters
+    Rates,
     /// processor time for each renewal of 50,000 leases
     Renewal,
     /// what is left in memory of a million names that were locked once
@@ -87,6 +90,7 @@ impl Scenario {
             Self::Growth => growth::run(bench, self.title()).await,
             Self::Semaphore => semaphore::run(bench, self.title()).await,
             Self::Sets => sets::run(bench, self.title()).await,
+            Self::Rates => rates::run(bench, self.title()).await,
             Self::Renewal => renewal::run(bench, self.title()).await,
             Self::Herd => herd::run(bench, self.title()).await,
             Self::Memory => memory::run(bench, self.title()).await,

@@ -4,49 +4,50 @@
 --- A rate is kept by GCRA, the generic cell rate algorithm, as a sorted set:
 ---   `used`      until when the rate is used up: the theoretical arrival time
 ---   `seen`      the server's time at the last take
----   `back`      how much was given back in all, of what was taken before the last take
----   request id  until when what it took counts, and `back` of then, and KEPT_US
---- The first three are negated, so that no range of times finds them.
+---   request id  until when what it took counts, and KEPT_US; and half a microsecond, if it was
+---               given back
+--- The first two are negated, so that no range of times finds them.
 
 local KEPT_US = 10000000
 
--- Until when the rate is used up, the time, how much was given back; and until when what this request
--- took counts, if it is known. What was given back since, of those before it, counts no more. If the
--- clock went back, no time has passed meanwhile, and earlier requests are forgotten.
+-- Until when the rate is used up, and the time; and of this request, if it is known, until when what
+-- it took counts, and whether that was given back. If the clock went back, no time has passed
+-- meanwhile, and earlier requests are forgotten.
 local function read_rate(rate, id)
   local _, now_us = clock()
   local used_us = -tonumber(redis.call('ZSCORE', rate, 'used') or 0)
   local seen_us = -tonumber(redis.call('ZSCORE', rate, 'seen') or 0)
-  local back_us = -tonumber(redis.call('ZSCORE', rate, 'back') or 0)
   if now_us < seen_us then
     used_us = used_us - seen_us + now_us
     redis.call('ZREMRANGEBYSCORE', rate, 0, '+inf')
     redis.call('ZADD', rate, -used_us, 'used', -now_us, 'seen')
   end
-  local until_us = tonumber(redis.call('ZSCORE', rate, id) or 0) - KEPT_US - back_us
-  return math.max(used_us, now_us), now_us, back_us, until_us + KEPT_US > now_us and until_us
+  local score = tonumber(redis.call('ZSCORE', rate, id) or 0)
+  local until_us = score > now_us and score - KEPT_US or nil
+  return math.max(used_us, now_us), now_us, until_us, score % 1 ~= 0
 end
 
 -- Notes until when the rate is used up, and until when this request counts.
-local function note_rate(rate, used_us, now_us, back_us, id, until_us)
-  redis.call('ZREMRANGEBYSCORE', rate, 0, now_us + back_us)
-  redis.call('ZADD', rate, -used_us, 'used', -now_us, 'seen', -back_us, 'back', until_us + back_us + KEPT_US, id)
+local function note_rate(rate, used_us, now_us, id, until_us)
+  redis.call('ZREMRANGEBYSCORE', rate, 0, now_us)
+  redis.call('ZADD', rate, -used_us, 'used', -now_us, 'seen', until_us + KEPT_US, id)
   redis.call('PEXPIRE', rate, math.ceil((math.max(used_us, until_us) - now_us + KEPT_US) / 1000))
 end
 
 -- Returns what `take_rate` needs, if there is enough, or if this request has taken it already.
--- Otherwise returns nothing, and after how long there is.
+-- Otherwise returns nothing, and after how long there is; that never comes for one that gave it back.
 local function free_rate(rate, id, weight_us, burst_us)
-  local used_us, now_us, back_us, has_it = read_rate(rate, id)
+  local used_us, now_us, has_it, was_given_back = read_rate(rate, id)
+  if has_it and was_given_back then return nil end
   local short_us = used_us + weight_us - burst_us - now_us
   if not has_it and short_us > 0 then return nil, short_us end
   weight_us = not has_it and weight_us
-  return {rate = rate, id = id, used_us = used_us, now_us = now_us, back_us = back_us, weight_us = weight_us}
+  return {rate = rate, id = id, used_us = used_us, now_us = now_us, weight_us = weight_us}
 end
 
 -- Takes it, and returns how long the rate is used up from now.
 local function take_rate(free)
   local used_us = free.used_us + (free.weight_us or 0)
-  if free.weight_us then note_rate(free.rate, used_us, free.now_us, free.back_us, free.id, used_us) end
+  if free.weight_us then note_rate(free.rate, used_us, free.now_us, free.id, used_us) end
   return used_us - free.now_us
 end

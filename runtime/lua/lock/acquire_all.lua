@@ -19,7 +19,7 @@
 --- For each lock: the request and how it holds; the limit, 0 for a mutex.
 --- RETURN
 ---   {1, tokens, used_us}  granted; a token for each lock, 0 for a permit; then as in rate/take
----   {0, nth}              the first lock that is not free
+---   {0, nth}              the first lock that is not free, or a rate whose request was given back
 ---   {0, nth, short_us}    the first rate that has too little; the locks are counted, too
 --- COST  O(log holders) for each lock, and for each rate as in rate/take
 

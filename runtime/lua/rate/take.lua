@@ -14,6 +14,7 @@
 --- RETURN, for several requests an array of
 ---   {1, used_us}      taken; how long the rate is used up from now
 ---   {0, 1, short_us}  there is too little, and enough after this time
+---   {0, 1}            the request was given back
 --- COST  O(log requests of the last seconds), and O(1) for each that is forgotten
 
 local function take(each)

@@ -119,7 +119,7 @@ pub(super) fn skip_or_fail<R: Skippable>(error: LockError, lock: &'static str) -
     let lock = error.label().unwrap_or(lock);
     if error.is_held_by_another() || error.is_done() || error.is_closed() || error.is_rate_limited()
     {
-        tracing::debug!(lock, %error, "a run is skipped: another holder has the lock, or has done it; or an operator has closed it");
+        tracing::debug!(lock, %error, "a run is skipped: another holder has the lock, or has done it; an operator has closed it; or its rate is used up");
         return R::skipped();
     }
     R::failed(error, lock)

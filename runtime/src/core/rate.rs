@@ -104,18 +104,20 @@ impl Rate {
         Ok(())
     }
 
-    /// For how many microseconds a weight uses the rate up, or the burst. Rounded up.
+    /// For how many microseconds a weight uses the rate up, or the burst.
     pub(crate) fn micros(&self, weight: u32) -> u64 {
-        let micros = self.period.as_micros() * u128::from(weight);
-        u64::try_from(micros.div_ceil(u128::from(self.count.max(1)))).unwrap_or(u64::MAX)
+        u64::try_from(self.interval() * u128::from(weight)).unwrap_or(u64::MAX)
     }
 
     /// How many may happen at once when the rate is used up for so long.
     pub(crate) fn left(&self, used: Duration) -> u32 {
-        let micros =
-            Duration::from_micros(self.micros(self.burst)).saturating_sub(used).as_micros();
-        let left = micros * u128::from(self.count) / self.period.as_micros().max(1);
-        u32::try_from(left).unwrap_or(u32::MAX).min(self.burst)
+        let micros = u128::from(self.micros(self.burst)).saturating_sub(used.as_micros());
+        u32::try_from(micros / self.interval()).unwrap_or(u32::MAX).min(self.burst)
+    }
+
+    /// After how many microseconds one more may happen. Rounded up.
+    fn interval(&self) -> u128 {
+        self.period.as_micros().div_ceil(u128::from(self.count.max(1))).max(1)
     }
 }
 
@@ -134,10 +136,10 @@ mod tests {
     #[test]
     fn a_weight_uses_it_up_for_its_part_of_the_period() {
         let rate = Rate::per_second(3).burst(2);
-        assert_eq!([1, 2, 3].map(|weight| rate.micros(weight)), [333_334, 666_667, 1_000_000]);
-        let left = [0, 1, 333_333, 333_334, 666_667, 9_000_000]
+        assert_eq!([1, 2, 3].map(|weight| rate.micros(weight)), [333_334, 666_668, 1_000_002]);
+        let left = [0, 1, 333_333, 333_334, 666_668, 9_000_000]
             .map(|used| rate.left(Duration::from_micros(used)));
-        assert_eq!(left, [2, 1, 1, 0, 0, 0].map(|left: u32| left));
+        assert_eq!(left, [2, 1, 1, 1, 0, 0]);
     }
 
     #[test]

@@ -33,21 +33,29 @@ impl RateTurns {
         turn.is_some_and(|turn| turn.try_lock().is_err())
     }
 
+    /// The turn, if nobody has it.
+    pub(crate) fn take_free(&self, key: &LockKey) -> Option<RateTurn> {
+        let guard = self.of(key).try_lock_owned().ok()?;
+        Some(RateTurn { key: key.clone(), _guard: guard })
+    }
+
     /// Waits for the turn, behind those that came before. Cancel safe.
     pub(crate) async fn take(&self, key: &LockKey) -> RateTurn {
-        let turn = {
-            let mut turns = lock(&self.0);
-            if turns.of.len() > turns.sweep_above {
-                turns.of.retain(|_, turn| turn.strong_count() > 0);
-                turns.sweep_above = (turns.of.len() * 2).max(64);
-            }
-            let known = turns.of.get(key).and_then(Weak::upgrade);
-            known.unwrap_or_else(|| {
-                let turn = Arc::default();
-                turns.of.insert(key.clone(), Arc::downgrade(&turn));
-                turn
-            })
-        };
+        let turn = self.of(key);
         RateTurn { key: key.clone(), _guard: turn.lock_owned().await }
+    }
+
+    fn of(&self, key: &LockKey) -> Arc<AsyncMutex<()>> {
+        let mut turns = lock(&self.0);
+        if turns.of.len() > turns.sweep_above {
+            turns.of.retain(|_, turn| turn.strong_count() > 0);
+            turns.sweep_above = (turns.of.len() * 2).max(64);
+        }
+        let known = turns.of.get(key).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let turn = Arc::default();
+            turns.of.insert(key.clone(), Arc::downgrade(&turn));
+            turn
+        })
     }
 }

@@ -163,7 +163,7 @@ pub type All = Result<Vec<u64>, NotAll>;
 pub enum NotAll {
     /// It is not known, or the store can't acquire them together.
     Unknown,
-    /// The first lock that is not free.
+    /// The first lock that is not free; or a rate whose request was given back, and is never granted.
     Busy(usize),
     /// The first rate that has too little left, and after how long it has enough.
     UsedUp(usize, Duration),

@@ -53,7 +53,7 @@ pub(super) use self::context::Context;
 pub(super) use self::counters::{Counters, Tokens};
 use self::lock::keep_offer;
 pub(super) use self::lock::{force_release, inspect, is_held_by};
-pub(super) use self::rate::RateState;
+pub(super) use self::rate::{RateState, Short};
 pub(super) use self::state::LockState;
 pub(super) use self::time::Time;
 use super::{

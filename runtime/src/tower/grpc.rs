@@ -63,8 +63,8 @@ pub(super) fn response(refusal: &Refusal) -> Response<Bytes> {
     let message = utf8_percent_encode(&refusal.detail(), ESCAPED).to_string();
     // What is escaped is a header's text.
     headers.extend(message.parse().ok().map(|message: HeaderValue| (MESSAGE, message)));
-    let pushback = match refusal.retry_after() {
-        Some(time) => u64::try_from(time.as_millis()).unwrap_or(u64::MAX).into(),
+    let pushback = match refusal.exact_retry_after().or_else(|| refusal.retry_after()) {
+        Some(time) => u64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(u64::MAX).into(),
         None => HeaderValue::from_static("-1"),
     };
     headers.insert(PUSHBACK, pushback);

@@ -45,7 +45,12 @@ impl Held {
         if let Self::All(leases) = &self {
             rate_fields::add(headers, leases.rates());
         }
-        Some(self).filter(|held| !matches!(held, Self::All(leases) if leases.is_empty()))
+        Some(self).filter(|held| !held.is_empty())
+    }
+
+    /// Returns true if there is no lease: the request has taken from rates alone.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::All(leases) if leases.is_empty())
     }
 
     /// Resolves when a lease is lost.
@@ -100,7 +105,9 @@ impl Held {
         if let Some(innermost) = innermost {
             request.extensions_mut().insert(innermost);
         }
-        if let Self::All(leases) = self {
+        if let Self::All(leases) = self
+            && !leases.is_empty()
+        {
             request.extensions_mut().insert(leases.handle());
         }
     }

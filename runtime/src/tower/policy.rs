@@ -137,7 +137,10 @@ impl Policy {
                 Err(
                     Denied::Because(Failed {
                         // Of neither is the store asked.
-                        error: LockError::ShutDown | LockError::Closed { .. },
+                        error:
+                            LockError::ShutDown
+                            | LockError::Closed { .. }
+                            | LockError::RateLimited { .. },
                         ..
                     })
                     | Denied::Crowded { .. },
@@ -225,7 +228,7 @@ impl Policy {
 
     /// What the handler does not go on without.
     pub(super) fn needed<'a>(&self, held: Option<&'a Held>) -> Option<&'a Held> {
-        held.filter(|_| self.on_lost == OnLost::Cancel)
+        held.filter(|held| self.on_lost == OnLost::Cancel && !held.is_empty())
     }
 
     /// Returns true if the lease is for as long as the connection that this response opens.

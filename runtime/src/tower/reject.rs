@@ -250,7 +250,7 @@ impl Refusal {
     }
 
     /// When the HTTP client may try again, if that is known more exactly than in seconds.
-    fn exact_retry_after(&self) -> Option<Duration> {
+    pub(super) fn exact_retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited(LockError::RateLimited { retry_after, .. }) => Some(*retry_after),
             _ => None,

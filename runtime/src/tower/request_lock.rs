@@ -93,7 +93,16 @@ impl RequestLock {
         };
         match &self.handle {
             Handle::Set(locks) => {
-                Bounds::All(locks.limits().map(|(key, limit)| bound(key, limit)).collect())
+                let mut all: Vec<Bound> = Vec::new();
+                for (key, limit) in locks.limits() {
+                    let bound = bound(key, limit);
+                    // A lock and a rate may have one name, and a request waits once.
+                    match all.iter_mut().find(|known| known.key == bound.key) {
+                        Some(known) => known.most = known.most.min(bound.most),
+                        None => all.push(bound),
+                    }
+                }
+                Bounds::All(all)
             }
             Handle::Semaphore(semaphore) => Bounds::One(bound(&self.key, Some(semaphore.limit()))),
             Handle::Mutex(_) | Handle::RwLock(_) => Bounds::One(bound(&self.key, None)),

@@ -22,7 +22,7 @@ macro_rules! cases {
             what_is_given_back_can_be_taken,
             nothing_is_given_back_twice,
             time_and_a_cancel_give_nothing_back_twice,
-            a_late_copy_after_a_cancel_takes_nothing,
+            a_late_copy_after_a_cancel_is_refused,
             a_lock_of_the_same_name_is_something_else,
             locks_and_rates_are_taken_together,
             a_rate_that_is_used_up_refuses_all,
@@ -201,14 +201,15 @@ pub(super) async fn time_and_a_cancel_give_nothing_back_twice(backend: &impl Bac
     refused(backend, &one(&client, slow)).await;
 }
 
-pub(super) async fn a_late_copy_after_a_cancel_takes_nothing(backend: &impl Backend) {
+pub(super) async fn a_late_copy_after_a_cancel_is_refused(backend: &impl Backend) {
     let client = Client::new();
     let (early, late) = (one(&client, HOURLY), one(&client, HOURLY));
     takes(backend, &early).await;
     cancelled(backend, &early).await;
     cancelled(backend, &late).await;
     for copy in [&early, &late] {
-        let _ = ask(backend, std::slice::from_ref(copy)).await;
+        let refused = ask(backend, std::slice::from_ref(copy)).await;
+        assert_eq!(refused, Err(NotAll::Busy(0)), "it would count as granted");
     }
     assert_eq!(left(backend, HOURLY).await, 4);
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::store::redis::RedisStore;
-use leasehold::store::rules::shadow::ShadowRate;
+use leasehold::store::rules::shadow::{ShadowRate, Short};
 use leasehold::store::{Ask, Kind, NotAll, Request};
 use leasehold::{LockError, Locks, Rate};
 use leasehold_tests::requests::{self, redis_store};
@@ -145,15 +145,19 @@ fn part(rate: Rate, weight: u32) -> Request {
     requests::request("r", Kind::Rate { rate, weight }, SECOND)
 }
 
-async fn take(store: &RedisStore, request: &Request) -> Result<u64, Duration> {
+/// For how long the rate is used up, or why nothing was taken.
+type Taken = Result<u64, Short>;
+
+async fn take(store: &RedisStore, request: &Request) -> Taken {
     match store.acquire_all(std::slice::from_ref(request)).unwrap().await.unwrap() {
         Ok(used) => Ok(used[0]),
-        Err(NotAll::UsedUp(0, short)) => Err(short),
+        Err(NotAll::UsedUp(0, short)) => Err(Short::For(short)),
+        Err(NotAll::Busy(0)) => Err(Short::ForEver),
         other => panic!("{other:?}"),
     }
 }
 
-fn by_rules(shadow: &mut ShadowRate, request: &Request, now: Duration) -> Result<u64, Duration> {
+fn by_rules(shadow: &mut ShadowRate, request: &Request, now: Duration) -> Taken {
     shadow.is_available(request, now)?;
     Ok(shadow.take(request, now))
 }
@@ -168,7 +172,7 @@ async fn a_clock_that_goes_back_neither_opens_nor_closes_a_rate() {
     server.jump_back(HOUR);
     for _ in 0..3 {
         let short = take(&store, &part(rate, 1)).await;
-        assert_eq!(short, Err(SECOND / 10), "no time has passed");
+        assert_eq!(short, Err(Short::For(SECOND / 10)), "no time has passed");
     }
     server.jump(SECOND / 10);
     assert!(take(&store, &part(rate, 1)).await.is_ok());

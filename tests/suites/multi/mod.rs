@@ -7,6 +7,7 @@ mod local_queue;
 mod permits;
 #[cfg(feature = "servers")]
 mod processes;
+mod rates;
 #[cfg(feature = "servers")]
 mod server;
 

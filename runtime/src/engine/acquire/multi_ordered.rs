@@ -121,19 +121,18 @@ impl<'a> OrderedAcquire<'a> {
                 None => self.acquire_in_order().await?,
             };
             if leases.is_held() && leases.len() == self.locks.len() {
-                if leases.rates().len() == self.rates.len() {
-                    return Ok(leases);
+                if leases.rates().len() < self.rates.len() {
+                    match self.rates.take(&mut self.patience).await? {
+                        Ok(rates) => leases.rates = rates,
+                        Err(used_up) => {
+                            let _ = leases.release().await;
+                            self.rates.wait_for(used_up, &self.patience).await?;
+                            continue;
+                        }
+                    }
                 }
-                match self.rates.take(&mut self.patience).await? {
-                    Ok(rates) => {
-                        leases.rates = rates;
-                        return Ok(leases);
-                    }
-                    Err(used_up) => {
-                        let _ = leases.release().await;
-                        self.rates.wait_for(used_up, &self.patience).await?;
-                        continue;
-                    }
+                if leases.is_held() {
+                    return Ok(leases);
                 }
             }
             // What was lost meanwhile is not used.
@@ -181,7 +180,10 @@ impl<'a> OrderedAcquire<'a> {
                 // A store may refuse all together and still grant each, for example through a
                 // proxy before a cluster. If it does not, the single acquire gives the reason.
                 Err(error) if !error.is_passing => return Ok(None),
-                Err(error) => self.patience.pause(NotGranted::Fault(error), first).await?,
+                Err(error) => {
+                    self.rates.leave_turn();
+                    self.patience.pause(NotGranted::Fault(error), first).await?;
+                }
             }
         }
     }
@@ -197,8 +199,10 @@ impl<'a> OrderedAcquire<'a> {
 
     /// Acquires one after another. The set is smaller than asked for if a held lease was lost.
     async fn acquire_in_order(&mut self) -> Result<LeaseSet, LockError> {
-        // Others may ask for the rate meanwhile.
-        self.rates.leave_turn();
+        if !self.locks.is_empty() {
+            // Others may ask for the rate meanwhile.
+            self.rates.leave_turn();
+        }
         let mut held = LeaseSet::new();
         for spec in self.locks {
             let wait = self.patience.schedule.wait_left(self.patience.shared.client.store.now());
@@ -243,7 +247,7 @@ impl<'a> OrderedAcquire<'a> {
     /// The lock that is not free.
     fn busy(&self, refusal: NotAll) -> Option<&'a RequestSpec> {
         let NotAll::Busy(index) = refusal else { return None };
-        self.specs.get(index)
+        self.locks.get(index)
     }
 
     fn in_force(&self, spec: &RequestSpec) -> Result<Option<Kind>, Box<LockError>> {

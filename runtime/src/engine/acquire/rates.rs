@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::multi_atomic::AtomicAcquire;
 use super::patience::Patience;
@@ -44,6 +44,10 @@ impl Drop for TakenRates<'_> {
     }
 }
 
+/// The longest that a call waits for a turn before it asks all the same: whoever has the turn may be a
+/// future that nobody polls.
+const LONGEST_TURN: Duration = Duration::from_secs(6);
+
 /// The rate that was used up, and after how long it is not.
 type UsedUp<'a> = (&'a RequestSpec, Duration);
 
@@ -71,11 +75,11 @@ impl<'a> Rates<'a> {
 
     /// Takes of all rates, or of none: by one command, if the store can do that.
     pub(super) async fn take(
-        &self,
+        &mut self,
         patience: &mut Patience<'a>,
     ) -> Result<Result<Vec<RateStatus>, UsedUp<'a>>, LockError> {
         let specs = self.specs;
-        match Self::ask(specs, patience).await? {
+        match self.ask(specs, patience).await? {
             Ok(taken) => {
                 patience.count(specs);
                 return Ok(Ok(taken));
@@ -87,7 +91,7 @@ impl<'a> Rates<'a> {
         }
         let mut all = TakenRates::of(patience.shared, Vec::new());
         for spec in specs {
-            match Self::ask(std::slice::from_ref(spec), patience).await? {
+            match self.ask(std::slice::from_ref(spec), patience).await? {
                 Ok(taken) => all.rates.extend(taken),
                 Err(NotAll::UsedUp(_, short)) => return Ok(Err((spec, short))),
                 // Something else is stored there.
@@ -100,6 +104,7 @@ impl<'a> Rates<'a> {
 
     /// Asks until the store answers.
     async fn ask(
+        &mut self,
         specs: &'a [RequestSpec],
         patience: &mut Patience<'a>,
     ) -> Result<Result<Vec<RateStatus>, NotAll>, LockError> {
@@ -107,9 +112,17 @@ impl<'a> Rates<'a> {
         loop {
             let store = &*patience.shared.client.store;
             let limit = patience.schedule.time_limit(store, patience.options.first_ttl());
-            match within(limit, pin!(pending.ask())).await.unwrap_or_else(Err) {
+            let answer = within(limit, pin!(pending.ask())).await.unwrap_or_else(Err);
+            match answer {
+                // What replicas have not confirmed was given back.
+                Ok(Err(NotAll::Busy(_))) => {
+                    pending = AtomicAcquire::new(patience.shared, specs, patience.options);
+                }
                 Ok(taken) => return Ok(taken.map(|taken| taken.rates)),
-                Err(error) => patience.pause(NotGranted::Fault(error), &specs[0]).await?,
+                Err(error) => {
+                    self.leave_turn();
+                    patience.pause(NotGranted::Fault(error), &specs[0]).await?;
+                }
             }
         }
     }
@@ -124,7 +137,7 @@ impl<'a> Rates<'a> {
         {
             // Those before it take something, too.
             let least = Duration::from_micros(rate.micros(weight));
-            self.turn = Some(wait(patience, spec, least, turns.take(&spec.key)).await?);
+            self.turn = wait_for_turn(patience, (spec, least)).await?;
         }
         Ok(())
     }
@@ -136,27 +149,33 @@ impl<'a> Rates<'a> {
         (spec, short): UsedUp<'_>,
         patience: &Patience<'_>,
     ) -> Result<(), LockError> {
-        if self.turn.as_ref().is_some_and(|turn| turn.key == spec.key) {
-            return wait(patience, spec, short, sleep(short)).await;
+        if self.turn.as_ref().is_none_or(|turn| turn.key != spec.key) {
+            // Whoever waits for a turn has none.
+            self.turn = None;
+            self.turn = patience.shared.rate_turns.take_free(&spec.key);
+            if self.turn.is_none() {
+                // Behind others, it takes another time by then.
+                self.turn = wait_for_turn(patience, (spec, short)).await?;
+                return Ok(());
+            }
         }
-        // Whoever waits for a turn has none.
-        self.turn = None;
-        let turns = &patience.shared.rate_turns;
-        let is_first = !turns.are_taken(&spec.key);
-        self.turn = Some(wait(patience, spec, short, turns.take(&spec.key)).await?);
-        if is_first {
-            wait(patience, spec, short, sleep(short)).await?;
-        }
-        // Behind others, it takes another time by now.
-        Ok(())
+        wait(patience, (spec, short), sleep(short)).await
     }
+}
+
+/// Waits for the turn to ask for a rate. `None` if that takes too long.
+async fn wait_for_turn(
+    patience: &Patience<'_>,
+    (spec, least): UsedUp<'_>,
+) -> Result<Option<RateTurn>, LockError> {
+    let turn = patience.shared.rate_turns.take(&spec.key);
+    wait(patience, (spec, least), timeout(LONGEST_TURN, turn)).await.map(Result::ok)
 }
 
 /// Waits for something that takes this time at least, if the wait is long enough.
 async fn wait<T>(
     patience: &Patience<'_>,
-    spec: &RequestSpec,
-    least: Duration,
+    (spec, least): UsedUp<'_>,
     something: impl Future<Output = T>,
 ) -> Result<T, LockError> {
     let client = &patience.shared.client;

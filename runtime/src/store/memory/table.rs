@@ -7,7 +7,7 @@ use super::clients::Clients;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::core::system_time::system_time;
-use crate::store::rules::{self, Context, Counters, LockState, RateState, Time, Tokens};
+use crate::store::rules::{self, Context, Counters, LockState, RateState, Short, Time, Tokens};
 use crate::store::{
     All, Answer, ClientId, Command, Diagnosis, Hint, LimitCommand, LimitOf, LimitOverride,
     ListPage, Listener, LockCommand, LockInfo, MOST_LIMITS, NotAll, Request, RequestCommand,
@@ -82,7 +82,10 @@ impl Table {
             if let Some(part) = request.kind.rate() {
                 let rate = self.rates.entry(request.key.clone()).or_default();
                 let is_available = rate.is_available(request.id, part, now);
-                is_available.map_err(|short| NotAll::UsedUp(index, short))?;
+                is_available.map_err(|short| match short {
+                    Short::For(time) => NotAll::UsedUp(index, time),
+                    Short::ForEver => NotAll::Busy(index),
+                })?;
             } else if !self
                 .with(&request.key, now, |lock, _| rules::is_available(lock, request, now))
             {

@@ -12,10 +12,19 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::limits::RATE_KEPT;
+use super::limits::{BATCH, RATE_KEPT};
 use super::time::{Time, micros};
 use crate::core::rate::Rate;
 use crate::store::RequestId;
+
+/// What a request took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Until when it counts.
+    pub until: u64,
+    /// It was given back itself: a late copy of the take is refused.
+    pub was_given_back: bool,
+}
 
 /// A rate, and who took from it lately.
 #[derive(Debug, Default)]
@@ -24,11 +33,8 @@ pub(in crate::store) struct RateState {
     used_until: u64,
     /// The time of the last take.
     seen: u64,
-    /// How much was given back in all, of what was taken before the last take.
-    back: u64,
-    /// Until when what a request took counts, and what was given back until then. What is given back
-    /// later, of those before it, counts no more.
-    takes: HashMap<RequestId, u64>,
+    /// What each request took, as long as it is remembered.
+    takes: HashMap<RequestId, Part>,
     /// How many there may be before those that nobody asks about any more are removed.
     sweep_above: usize,
 }
@@ -41,10 +47,17 @@ pub struct RatePicture {
     pub used_until: u64,
     /// The time of the last take.
     pub seen: u64,
-    /// How much was given back in all, of what was taken before the last take.
-    pub back: u64,
-    /// Until when what each request took counts, and what was given back until then.
-    pub takes: BTreeMap<RequestId, u64>,
+    /// What each request took.
+    pub takes: BTreeMap<RequestId, Part>,
+}
+
+/// Why a rate does not allow a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Short {
+    /// There is enough after this time.
+    For(Duration),
+    /// It was given back.
+    ForEver,
 }
 
 impl RateState {
@@ -54,12 +67,15 @@ impl RateState {
         id: RequestId,
         (rate, weight): (Rate, u32),
         now: Time,
-    ) -> Result<(), Duration> {
+    ) -> Result<(), Short> {
         self.look(now);
         let used = self.used_until + rate.micros(weight);
         let short = used.saturating_sub(rate.micros(rate.most_at_once()) + now.micros());
-        let is_available = short == 0 || self.until(id, now).is_some();
-        if is_available { Ok(()) } else { Err(Duration::from_micros(short)) }
+        match self.part(id, now) {
+            Some(Part { was_given_back: true, .. }) => Err(Short::ForEver),
+            None if short > 0 => Err(Short::For(Duration::from_micros(short))),
+            _ => Ok(()),
+        }
     }
 
     /// Takes it once for each request, and returns for how many microseconds the rate is used up.
@@ -70,15 +86,16 @@ impl RateState {
         now: Time,
     ) -> u64 {
         self.look(now);
-        if self.until(id, now).is_none() {
+        if self.part(id, now).is_none() {
             self.used_until += rate.micros(weight);
-            self.note(id, self.used_until, now);
+            self.note(id, (self.used_until, false), now);
         }
         self.used_until - now.micros()
     }
 
     /// Gives back what a request took, and returns true if it was something. What time has given back
-    /// already is not given back once more. A late copy of the take takes nothing.
+    /// already is not given back once more. What others took after it counts so much sooner, as if the
+    /// request had never come. A late copy of the take is refused.
     pub(in crate::store) fn give_back(
         &mut self,
         id: RequestId,
@@ -86,45 +103,52 @@ impl RateState {
         now: Time,
     ) -> bool {
         self.look(now);
-        let until = self.until(id, now).unwrap_or_default();
-        let back = until.saturating_sub(now.micros()).min(rate.micros(weight));
-        if until < self.used_until {
-            self.back += back;
+        let mut back = 0;
+        if let Some(Part { until, was_given_back: false }) = self.part(id, now) {
+            let is_later = |(_, part): &(&RequestId, &Part)| part.until > until;
+            let later: Vec<_> = self.takes.iter().filter(is_later).map(|(id, _)| *id).collect();
+            // Otherwise it is left to time.
+            if later.len() <= BATCH {
+                back = until.saturating_sub(now.micros()).min(rate.micros(weight));
+                for id in later {
+                    self.takes.entry(id).and_modify(|part| part.until -= back);
+                }
+            }
         }
         self.used_until -= back;
-        self.note(id, now.micros(), now);
+        self.note(id, (now.micros(), true), now);
         back > 0
     }
 
     /// Returns true if nothing is left to remember.
     pub(in crate::store) fn is_blank(&self, now: Time) -> bool {
-        self.used_until <= now.micros()
-            && self.takes.values().all(|until| self.is_over(*until, now))
+        self.used_until <= now.micros() && self.takes.values().all(|part| self.is_over(part, now))
     }
 
     /// Returns true if a request is remembered no longer.
-    fn is_over(&self, until: u64, now: Time) -> bool {
-        until + micros(RATE_KEPT) <= now.micros() + self.back
+    fn is_over(&self, part: &Part, now: Time) -> bool {
+        // The script adds half a microsecond.
+        let last = part.until + u64::from(part.was_given_back);
+        last + micros(RATE_KEPT) <= now.micros()
     }
 
-    /// Until when what a request took counts, if it is known.
-    fn until(&self, id: RequestId, now: Time) -> Option<u64> {
-        let until = self.takes.get(&id).filter(|until| !self.is_over(**until, now))?;
-        Some(until.saturating_sub(self.back))
+    /// What a request took, if it is known.
+    fn part(&self, id: RequestId, now: Time) -> Option<Part> {
+        self.takes.get(&id).copied().filter(|part| !self.is_over(part, now))
     }
 
     #[cfg(feature = "internals")]
-    pub(super) fn of(RatePicture { used_until, seen, back, takes }: RatePicture) -> Self {
+    pub(super) fn of(RatePicture { used_until, seen, takes }: RatePicture) -> Self {
         let takes = takes.into_iter().collect();
-        Self { used_until, seen, back, takes, sweep_above: 0 }
+        Self { used_until, seen, takes, sweep_above: 0 }
     }
 
     #[cfg(feature = "internals")]
     pub(super) fn picture(&self, now: Time) -> RatePicture {
         let used_until = self.used_until.max(now.micros());
-        let known = self.takes.iter().filter(|(_, until)| !self.is_over(**until, now));
-        let takes = known.map(|(id, until)| (*id, *until)).collect();
-        RatePicture { used_until, seen: self.seen, back: self.back, takes }
+        let known = self.takes.iter().filter(|(_, part)| !self.is_over(part, now));
+        let takes = known.map(|(id, part)| (*id, *part)).collect();
+        RatePicture { used_until, seen: self.seen, takes }
     }
 
     /// If the clock went back, no time has passed meanwhile, and earlier requests are forgotten.
@@ -138,14 +162,13 @@ impl RateState {
         self.used_until = self.used_until.max(now);
     }
 
-    fn note(&mut self, id: RequestId, until: u64, now: Time) {
+    fn note(&mut self, id: RequestId, (until, was_given_back): (u64, bool), now: Time) {
         self.seen = now.micros();
         if self.takes.len() > self.sweep_above {
             let takes = std::mem::take(&mut self.takes);
-            self.takes =
-                takes.into_iter().filter(|(_, until)| !self.is_over(*until, now)).collect();
+            self.takes = takes.into_iter().filter(|(_, part)| !self.is_over(part, now)).collect();
             self.sweep_above = (self.takes.len() * 2).max(64);
         }
-        self.takes.insert(id, until + self.back);
+        self.takes.insert(id, Part { until, was_given_back });
     }
 }

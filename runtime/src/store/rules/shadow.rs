@@ -8,8 +8,8 @@ use std::time::Duration;
 pub use self::picture::{DoneWork, Holding, Picture, Recorded, Standing, Waits, Wish};
 use super::context::Context;
 use super::counters::{Counters, Tokens};
-pub use super::rate::RatePicture;
 use super::rate::RateState;
+pub use super::rate::{Part, RatePicture, Short};
 use super::state::LockState;
 use super::time::Time;
 use crate::core::rate::Rate;
@@ -134,8 +134,8 @@ impl ShadowRate {
     ///
     /// # Errors
     ///
-    /// The time after which there is enough.
-    pub fn is_available(&mut self, request: &Request, now: Duration) -> Result<(), Duration> {
+    /// How long there is too little.
+    pub fn is_available(&mut self, request: &Request, now: Duration) -> Result<(), Short> {
         self.0.is_available(request.id, of_rate(request), Time::since_beginning(now))
     }
 

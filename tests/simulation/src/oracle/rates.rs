@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use leasehold::store::rules::shadow::{RatePicture, ShadowRate};
+use leasehold::store::rules::shadow::{Part, RatePicture, ShadowRate, Short};
 use leasehold::store::{Kind, Request, RequestId};
 use leasehold::{LockKey, Rate};
 
 use super::call::{Call, RatePart, Verb};
-use super::stored::scored;
+use super::stored::whole;
 use crate::server::keyspace::{Keyspace, Value};
 use crate::server::reply::Reply;
 
@@ -49,14 +49,16 @@ fn picture(keyspace: Option<&Keyspace>, key: &[u8], now_us: i64) -> Option<RateP
     };
     let Value::SortedSet(set) = &entry.value else { return None };
     let mut picture = RatePicture::default();
-    for (member, micros) in scored(set) {
-        match &*member {
+    for (member, score) in set.iter() {
+        // Half a microsecond says that it was given back.
+        let was_given_back = score.fract() != 0.0;
+        let micros = whole(score);
+        match member {
             b"used" => picture.used_until = micros.unsigned_abs(),
             b"seen" => picture.seen = micros.unsigned_abs(),
-            b"back" => picture.back = micros.unsigned_abs(),
             id => {
                 let until = (micros - KEPT_US).unsigned_abs();
-                picture.takes.insert(RequestId::read(id)?, until);
+                picture.takes.insert(RequestId::read(id)?, Part { until, was_given_back });
             }
         }
     }
@@ -91,7 +93,8 @@ impl Rates {
         let said = answers(call, reply);
         let is_set = call.script.verb == Verb::AcquireAll;
         let was_granted = said.first().is_some_and(|said| said.first() == Some(&1));
-        if is_set && said.first().is_some_and(|said| matches!(**said, [0, _])) {
+        let locks = number(call.places.len());
+        if is_set && said.first().is_some_and(|said| matches!(**said, [0, nth] if nth <= locks)) {
             // A lock is not free, and no rate was looked at.
             return found;
         }
@@ -115,7 +118,10 @@ impl Rates {
                     Err(short) => {
                         let nth = call.places.len() + nth + 1;
                         let nth = if is_set { nth } else { 1 };
-                        vec![0, number(nth), number(short.as_micros())]
+                        match short {
+                            Short::For(time) => vec![0, number(nth), number(time.as_micros())],
+                            Short::ForEver => vec![0, number(nth)],
+                        }
                     }
                 },
             };

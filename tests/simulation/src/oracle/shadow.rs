@@ -74,7 +74,9 @@ pub(super) fn problems(
     };
     let mut said: Vec<_> = call.requests.iter().map(said).collect::<Option<_>>()?;
     // Of the rates behind the locks others judge.
-    let is_refused_by_rate = said.first().is_some_and(|said| matches!(**said, [0, _, _]));
+    let locks = i64::try_from(call.places.len()).unwrap_or(i64::MAX);
+    let is_of_rate = |said: &Vec<i64>| matches!(**said, [0, nth, ..] if nth > locks);
+    let is_refused_by_rate = said.first().is_some_and(is_of_rate);
     if !call.parts.is_empty() && !is_refused_by_rate {
         for said in &mut said {
             said.truncate(1 + call.places.len());

@@ -174,9 +174,13 @@ impl Stored {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the scripts' scores are whole")]
-pub(super) fn scored(set: &SortedSet) -> Scored {
-    set.iter().map(|(name, score)| (name.to_vec(), score as i64)).collect()
+fn scored(set: &SortedSet) -> Scored {
+    set.iter().map(|(name, score)| (name.to_vec(), whole(score))).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "no more of a score matters")]
+pub(super) fn whole(score: f64) -> i64 {
+    score as i64
 }
 
 /// As an engineer reads it: each key on a line, with the time that it has left.

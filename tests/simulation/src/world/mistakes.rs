@@ -58,16 +58,23 @@ pub const MISTAKES: &[Mistake] = &[
     .among(&[Fault::JumpsAhead, Fault::JumpsBack]),
     mistake("a-copy-takes-again-from-a-rate", 60, "weight_us = not has_it and weight_us\n", "\n"),
     mistake(
+        "what-was-given-back-is-taken-again",
+        200,
+        "if has_it and was_given_back then return nil end\n",
+        "",
+    )
+    .on(Deployment::Sentinel { syncs: true }),
+    mistake(
         "a-rate-gives-everything-back",
         60,
-        "math.max(0, math.min(weight_us, (until_us or 0) - now_us))",
-        "until_us and weight_us or 0",
+        "math.max(0, math.min(weight_us, until_us - now_us)) or 0",
+        "weight_us or 0",
     ),
     mistake(
-        "a-rate-forgets-what-others-gave-back",
+        "what-was-taken-later-counts-as-before",
         60,
-        "if free_us > 0 and until_us < used_us then",
-        "if false then",
+        "redis.call('ZADD', rate, later[nth + 1] - back_us, later[nth])",
+        "",
     ),
     mistake(
         "a-rate-closes-when-the-clock-goes-back",

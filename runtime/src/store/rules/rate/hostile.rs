@@ -35,8 +35,6 @@ struct Taken {
     at: u64,
     weight: u32,
     is_given_back: bool,
-    /// How much was given back by then.
-    back: u64,
 }
 
 proptest! {
@@ -58,9 +56,10 @@ proptest! {
                     match state.is_available(id, part, time(now)) {
                         Ok(()) => {
                             state.take(id, part, time(now));
-                            taken.push(Taken { id, at: now, weight, is_given_back: false, back: state.back });
+                            taken.push(Taken { id, at: now, weight, is_given_back: false });
                         }
-                        Err(short) => {
+                        Err(Short::ForEver) => prop_assert!(false, "a new request was not given back"),
+                        Err(Short::For(short)) => {
                             let then = time(now) + short;
                             prop_assert!(state.is_available(id, part, then).is_ok());
                             let sooner = time(now) + short.saturating_sub(Duration::from_micros(1));
@@ -78,11 +77,16 @@ proptest! {
                 }
                 Event::Repeat(back) => {
                     if let Some(at) = taken.len().checked_sub(back + 1) {
-                        let Taken { id, weight, at, back, .. } = taken[at];
+                        let nth = at;
+                        let Taken { id, weight, at, .. } = taken[nth];
                         let before = state.used_until;
-                        // It is forgotten as much sooner as was given back meanwhile.
-                        if now + state.back - back < at + micros(RATE_KEPT) {
-                            prop_assert!(state.is_available(id, (rate, weight), time(now)).is_ok());
+                        if now < at + micros(RATE_KEPT) {
+                            let asked = state.is_available(id, (rate, weight), time(now));
+                            if taken[nth].is_given_back {
+                                prop_assert_eq!(asked, Err(Short::ForEver));
+                                continue;
+                            }
+                            prop_assert!(asked.is_ok());
                             state.take(id, (rate, weight), time(now));
                             prop_assert_eq!(state.used_until, before.max(now));
                         }
@@ -118,7 +122,7 @@ fn a_clock_that_goes_back_neither_closes_nor_opens_a_rate() {
     let first = next();
     state.take(first, (rate, 10), at(5_000_000));
     let short = state.is_available(next(), (rate, 1), at(1_000_000)).unwrap_err();
-    assert_eq!(short, Duration::from_millis(100));
+    assert_eq!(short, Short::For(Duration::from_millis(100)));
     assert!(state.is_available(next(), (rate, 1), at(1_000_100)).is_ok());
     assert!(state.is_available(next(), (rate, 2), at(1_000_100)).is_err());
     assert!(!state.give_back(first, (rate, 10), at(1_000_100)), "it is not known any more");
