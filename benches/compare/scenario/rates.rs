@@ -1,6 +1,7 @@
 //! A rate on a route, beside tower's own limits, `tower_governor`, and another limiter on Redis. It is
 //! never used up.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -16,8 +17,8 @@ use tower::limit::GlobalConcurrencyLimitLayer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::GlobalKeyExtractor;
-use trypema::redis::RedisKey;
-use trypema::{RateLimit, RateLimitDecision, RateLimiter};
+use trypema::redis::{RedisKey, RedisRateLimiterProvider};
+use trypema::{RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize};
 
 use super::layer::request_rate;
 use crate::bench::{Bench, progress};
@@ -125,22 +126,18 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
 /// The app behind a middleware that asks trypema, as its documentation shows it.
 async fn with_trypema(app: Router, url: &str) -> Result<Router, Failure> {
     let connection = redis::Client::open(url)?.get_connection_manager().await?;
-    let limiter = RateLimiter::builder(connection).window_size_seconds(1).build()?;
-    let (key, rate) = (RedisKey::try_from("rate".to_owned())?, RateLimit::try_from(1e7)?);
-    let ask = move |request: Request, next: Next| {
-        let (limiter, key, rate) = (limiter.clone(), key.clone(), rate.clone());
-        async move {
-            match limiter.redis().absolute().inc(&key, &rate, 1).await {
-                Ok(RateLimitDecision::Allowed) => next.run(request).await,
-                _ => StatusCode::TOO_MANY_REQUESTS.into_response(),
-            }
-        }
-    };
-    Ok(app.layer(from_fn(
-        move |request: Request,
-              next: Next|
-              -> std::pin::Pin<Box<dyn Future<Output = Response> + Send>> {
-            Box::pin(ask(request, next))
-        },
-    )))
+    let window = WindowSize::seconds(1)?;
+    let limiter = RedisRateLimiterProvider::builder(connection).window_size(window).build()?;
+    let (key, rate) = (RedisKey::try_from("rate")?, RateLimit::per_second(1e7)?);
+    let ask =
+        move |request: Request, next: Next| -> Pin<Box<dyn Future<Output = Response> + Send>> {
+            let (limiter, key, rate) = (limiter.clone(), key.clone(), rate);
+            Box::pin(async move {
+                match limiter.absolute().inc(&key, &rate, 1).await {
+                    Ok(RateLimitDecision::Allowed) => next.run(request).await,
+                    _ => StatusCode::TOO_MANY_REQUESTS.into_response(),
+                }
+            })
+        };
+    Ok(app.layer(from_fn(ask)))
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LockError, Locks, Outcome, Wait};
+use leasehold::{LockError, Locks, Outcome, Rate, Wait};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::kinds::EVERY_KIND;
 use leasehold_tests::server::Server;
@@ -62,6 +62,30 @@ async fn a_grant_that_the_replica_lacks_is_refused() {
     sleep(Duration::from_millis(500)).await;
     drop(frozen);
     waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// The replica is frozen. What is taken from a rate, and does not get there, lets nobody in, and is
+/// given back.
+#[tokio::test]
+async fn a_rate_that_the_replica_lacks_lets_nobody_in() {
+    let [master, replica] = pair().await;
+    let locks = connect(&master).await;
+    let limit = || locks.rate("r", Rate::per_hour(2));
+    let frozen = replica.freeze().await;
+    for asked in [
+        limit().try_acquire().await.map(drop),
+        limit().wait(2 * TIME).acquire().await.map(drop),
+        locks.all(["a"]).rate("r", Rate::per_hour(2)).try_lock().await.map(drop),
+    ] {
+        let error = asked.unwrap_err();
+        assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error:?}");
+    }
+    // A waiter gets in when the replica goes on.
+    let waits = limit().wait(SOON);
+    let waiting = tokio::spawn(async move { waits.acquire().await });
+    sleep(Duration::from_millis(500)).await;
+    drop(frozen);
+    assert_eq!(waiting.await.unwrap().unwrap().remaining(), 1);
 }
 
 /// The replica has the mark of done work as soon as the completion has its answer. Without the

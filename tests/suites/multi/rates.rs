@@ -172,6 +172,7 @@ async fn a_name_is_given_to_one_rate_alone() {
 
 #[cfg(feature = "servers")]
 mod on_servers {
+    use leasehold::RateStatus;
     use leasehold::store::redis::{RedisStore, Settings};
     use leasehold::store::{Ask, ClientId, Kind};
     use leasehold_tests::cluster::Cluster;
@@ -189,7 +190,7 @@ mod on_servers {
         let names = ["a", "b", "c", "d"];
         let set = || names.iter().fold(locks.all(["order"]), |set, name| set.rate(*name, HOURLY));
         let leases = set().try_lock().await.unwrap();
-        let left: Vec<_> = leases.rates().iter().map(|rate| rate.remaining()).collect();
+        let left: Vec<_> = leases.rates().iter().map(RateStatus::remaining).collect();
         assert_eq!(left, [3; 4]);
         leases.release().await.unwrap();
         locks.rate("d", HOURLY).try_acquire_many(3).await.unwrap();
@@ -239,13 +240,13 @@ mod on_servers {
         let store = store.unwrap();
         let requests = Requests::of(id);
         let kind = Kind::Rate { rate: HOURLY, weight: 1 };
-        let takes: Vec<_> = (0..12)
+        let sent: Vec<_> = (0..12)
             .map(|nth| {
                 let request = requests.next(&format!("r:{}", nth % 2), kind, SECOND);
                 store.acquire_all(&[request]).unwrap()
             })
             .collect();
-        let answers = futures_util::future::join_all(takes).await;
+        let answers = futures_util::future::join_all(sent).await;
         let taken = answers.into_iter().filter(|answer| answer.as_ref().unwrap().is_ok()).count();
         assert_eq!(taken, 8);
         assert!(server.script_calls().await < 12, "some share a call");

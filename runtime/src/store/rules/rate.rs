@@ -60,6 +60,15 @@ pub enum Short {
     ForEver,
 }
 
+impl Part {
+    /// Returns true if it is remembered no longer.
+    fn is_over(&self, now: Time) -> bool {
+        // The script adds half a microsecond.
+        let last = self.until + u64::from(self.was_given_back);
+        last + micros(RATE_KEPT) <= now.micros()
+    }
+}
+
 impl RateState {
     /// Returns true if [`take`](Self::take) would find enough; otherwise after how long it would.
     pub(in crate::store) fn is_available(
@@ -122,19 +131,12 @@ impl RateState {
 
     /// Returns true if nothing is left to remember.
     pub(in crate::store) fn is_blank(&self, now: Time) -> bool {
-        self.used_until <= now.micros() && self.takes.values().all(|part| self.is_over(part, now))
-    }
-
-    /// Returns true if a request is remembered no longer.
-    fn is_over(&self, part: &Part, now: Time) -> bool {
-        // The script adds half a microsecond.
-        let last = part.until + u64::from(part.was_given_back);
-        last + micros(RATE_KEPT) <= now.micros()
+        self.used_until <= now.micros() && self.takes.values().all(|part| part.is_over(now))
     }
 
     /// What a request took, if it is known.
     fn part(&self, id: RequestId, now: Time) -> Option<Part> {
-        self.takes.get(&id).copied().filter(|part| !self.is_over(part, now))
+        self.takes.get(&id).copied().filter(|part| !part.is_over(now))
     }
 
     #[cfg(feature = "internals")]
@@ -146,7 +148,7 @@ impl RateState {
     #[cfg(feature = "internals")]
     pub(super) fn picture(&self, now: Time) -> RatePicture {
         let used_until = self.used_until.max(now.micros());
-        let known = self.takes.iter().filter(|(_, part)| !self.is_over(part, now));
+        let known = self.takes.iter().filter(|(_, part)| !part.is_over(now));
         let takes = known.map(|(id, part)| (*id, *part)).collect();
         RatePicture { used_until, seen: self.seen, takes }
     }
@@ -166,7 +168,7 @@ impl RateState {
         self.seen = now.micros();
         if self.takes.len() > self.sweep_above {
             let takes = std::mem::take(&mut self.takes);
-            self.takes = takes.into_iter().filter(|(_, part)| !self.is_over(part, now)).collect();
+            self.takes = takes.into_iter().filter(|(_, part)| !part.is_over(now)).collect();
             self.sweep_above = (self.takes.len() * 2).max(64);
         }
         self.takes.insert(id, Part { until, was_given_back });
