@@ -67,6 +67,13 @@ async fn a_leader_sends_nothing_for_its_handles() {
     let server = Server::start();
     let (mut standing, _campaign) = candidate(&server, "red", Duration::from_secs(3600)).await;
     until(&mut standing, leads).await;
+    // The client introduces itself in the background.
+    let mut keys = redis::cmd("KEYS");
+    keys.arg("leasehold:client:*");
+    let mut redis = server.redis().await;
+    while keys.query_async::<Vec<String>>(&mut redis).await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     server.forget_stats().await;
     let begun = Instant::now();
     // Longer than the time between two looks of a follower.
