@@ -8,7 +8,9 @@ use std::time::Duration;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use leasehold::tower::{LayerLock, Refusal, SetKey, key_by};
-use leasehold::{Fault, LeaseHandle, LeaseSetHandle, LockError, LockLayer, Locks, LossReason};
+use leasehold::{
+    Fault, LeaseHandle, LeaseSetHandle, LockError, LockLayer, Locks, LossReason, Rate,
+};
 use tokio::sync::Notify;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -146,6 +148,27 @@ async fn waiters_count_at_each_lock() {
     // All places are free again.
     let response = tokio::time::timeout(Duration::from_secs(1), ask("/abc")).await;
     assert!(response.is_err(), "it waits");
+}
+
+/// A permit and a rate may have the same key. Their requests have one queue there.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_counts_once_at_a_key() {
+    let locks = Locks::in_memory();
+    let rate = LayerLock::rate("tenant", Rate::per_second(100));
+    let layer = LockLayer::all(&locks, [LayerLock::permit("tenant", 1), rate]);
+    let layer = layer.wait(Duration::from_secs(5)).max_waiters(2);
+    let service = layer.layer(counting(&Arc::default()));
+    let _held = locks.semaphore("tenant", 1).acquire().await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let ask = async || {
+        let response = service.clone().oneshot(of("a")).await.unwrap();
+        (problem(response).await["type"].as_str().unwrap().to_owned(), begun.elapsed().as_secs())
+    };
+    let (one, two, three) = tokio::join!(ask(), ask(), ask());
+    for (problem, after) in [one, two] {
+        assert!(problem.ends_with("problem=full") && after == 5, "{problem} after {after} s");
+    }
+    assert!(three.0.ends_with("problem=crowded") && three.1 == 0, "{three:?}");
 }
 
 /// A request that needs one of them less has the others.
