@@ -1,6 +1,7 @@
-//! Examples as processes: work that succeeds once, a database that checks tokens, and payments that a
-//! client may send again.
+//! Examples as processes: work that succeeds once, a database that checks tokens, payments that a
+//! client may send again, and a gateway whose streams are limited.
 
+mod ai_gateway;
 mod idempotency;
 
 use std::collections::{BTreeMap, BTreeSet};
