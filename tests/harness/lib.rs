@@ -43,6 +43,7 @@ mod pages {
         jobs: "../../docs/guide/jobs.md",
         http: "../../docs/guide/http.md",
         idempotency: "../../docs/guide/idempotency.md",
+        ai_gateway: "../../docs/guide/ai-gateway.md",
         kinds: "../../docs/guide/kinds.md",
         long_work: "../../docs/guide/long-work.md",
         lingering: "../../docs/guide/lingering.md",
