@@ -26,7 +26,6 @@ struct Body {
     /// Of each part.
     ids: Vec<String>,
     was_granted: AtomicBool,
-    has_ended: AtomicBool,
     time: Duration,
     /// A rate beside its locks, of the layer alone.
     rate: Option<LayerLock>,
@@ -47,8 +46,10 @@ impl Body {
         self.ids[place.expect("it is asked for")].clone()
     }
 
-    /// Holds the leases of this task, and looks at them again and again.
+    /// Holds the leases of this task, and looks at them again and again. Who drops it ends the work: a
+    /// lease that is lost, or a request that gives up.
     async fn hold(&self) {
+        let _work = Work(self);
         self.was_granted.store(true, Ordering::Relaxed);
         let leases = self.leases();
         assert_eq!(leases.len(), self.parts.len(), "all locks, or none");
@@ -73,15 +74,16 @@ impl Body {
             }
             sleep(rest.min(LOOK)).await;
         }
-        self.end();
     }
+}
 
-    /// The work ends; once.
-    fn end(&self) {
-        if !self.has_ended.swap(true, Ordering::Relaxed) {
-            for id in &self.ids {
-                self.worker.note(Line::End { id: id.clone(), at: now() });
-            }
+/// The work of a body, until it ends or is dropped.
+struct Work<'a>(&'a Body);
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        for id in &self.0.ids {
+            self.0.worker.note(Line::End { id: id.clone(), at: now() });
         }
     }
 }
@@ -184,7 +186,6 @@ impl Worker {
             parts,
             ids: ids.clone(),
             was_granted: AtomicBool::new(false),
-            has_ended: AtomicBool::new(false),
             time: Duration::from_millis(rng.u64(..longest)),
             rate: rates::beside(rng),
         });
@@ -210,7 +211,6 @@ impl Worker {
             self.shared.used_rates(1);
         }
         if was_granted {
-            body.end();
             for id in ids {
                 self.note(Line::Freed { id, at, how: "dropped".to_owned() });
             }
