@@ -90,10 +90,11 @@ impl LockLayer<SetKey> {
     ///
     /// By default a request is refused at once if the rate is used up; with [`wait`](Self::wait) it waits
     /// for its turn, unless that comes too late. `Retry-After` says when the rate allows the request, in
-    /// whole seconds, and the member `retry_after_ms` of the problem body in milliseconds. All responses
-    /// have the fields `RateLimit-Policy` and `RateLimit` of the IETF draft, by the label of the rate.
+    /// whole seconds, and the member `retry_after_ms` of the problem body in milliseconds. The handler's
+    /// responses and a refusal by the rate have the fields `RateLimit-Policy` and `RateLimit` of the IETF
+    /// draft, by the label of the rate.
     ///
-    /// A request holds nothing, so there is no lease, and no option for one has an effect. For the weight
+    /// A request holds nothing, so there is no lease, and options for one mean nothing. For the weight
     /// of a request, a rate by its plan, and rates beside locks, take [`all`](Self::all) with
     /// [`LayerLock::rate`].
     ///
