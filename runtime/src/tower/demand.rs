@@ -46,8 +46,7 @@ impl Demand {
             }
             kind => return Ok((kind, 1)),
         };
-        let weight = self.weight.as_ref().map_or(Ok(None), |say| say(parts));
-        let weight = weight.map_err(Refusal::NoWeight)?.unwrap_or(1);
+        let weight = said(self.weight.as_ref(), parts).map_err(Refusal::NoWeight)?.unwrap_or(1);
         // A limit of 0 is the server's mistake, which the acquisition reports.
         if most > 0 && !(1..=most).contains(&weight) {
             let problem = format!("{weight} is not between 1 and {most}");
@@ -58,8 +57,7 @@ impl Demand {
 
     /// The semaphore with the limit that holds for a request.
     fn limited(&self, limit: u32, parts: &Parts) -> Result<(LayerKind, u32), Refusal> {
-        let say = |number: &Option<Number>| number.as_ref().map_or(Ok(None), |say| say(parts));
-        let limit = match say(&self.limit).map_err(Refusal::NoLimit)? {
+        let limit = match said(self.limit.as_ref(), parts).map_err(Refusal::NoLimit)? {
             Some(0) => {
                 let problem = format!("0 is not between 1 and {}", u32::MAX);
                 return Err(Refusal::NoLimit(KeyError::new(problem)));
@@ -91,6 +89,11 @@ impl Demand {
         assert!(matches!(self.kind, LayerKind::Rate { .. }), "`rate_by` is for rates");
         self.rate = Some(rate);
     }
+}
+
+/// What a function says of a request, if there is one.
+fn said(number: Option<&Number>, parts: &Parts) -> Result<Option<u32>, KeyError> {
+    number.map_or(Ok(None), |say| say(parts))
 }
 
 impl fmt::Debug for Demand {

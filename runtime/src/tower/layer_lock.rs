@@ -15,8 +15,8 @@ use crate::api::multi_lock::MultiLock;
 use crate::core::key::LockKey;
 use crate::core::rate::Rate;
 
-/// One of the locks or rates of [`LockLayer::all`](super::LockLayer::all): its kind, its key, and how much of
-/// it a request takes.
+/// One of the locks or rates of [`LockLayer::all`](super::LockLayer::all): its kind, its key, and how
+/// much of it a request takes.
 ///
 /// # Examples
 ///
@@ -112,7 +112,8 @@ impl LayerLock {
     }
 
     /// How much of the limit a request takes, as in
-    /// [`LockLayer::weight_by`](super::LockLayer::weight_by); or how much of the rate, from 1 to its burst.
+    /// [`LockLayer::weight_by`](super::LockLayer::weight_by); or how much of the rate, from 1 to its
+    /// burst.
     ///
     /// # Panics
     ///

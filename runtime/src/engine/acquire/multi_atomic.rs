@@ -1,5 +1,5 @@
-//! Several mutexes, permits and parts of rates by one command. If its caller is dropped, the keeper cancels the
-//! requests, so no lock stays held without a holder.
+//! Several mutexes, permits and parts of rates by one command. If its caller is dropped, the keeper
+//! cancels the requests, so no lock stays held without a holder.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -157,7 +157,7 @@ impl<'a> OrderedAcquire<'a> {
         let mut pending =
             AtomicAcquire::new(self.patience.shared, self.specs, self.patience.options);
         loop {
-            if self.specs.iter().any(|spec| self.patience.shared.queues.has_waiters(spec)) {
+            if self.locks.iter().any(|spec| self.patience.shared.queues.has_waiters(spec)) {
                 return Ok(None);
             }
             let store = &*self.patience.shared.client.store;
