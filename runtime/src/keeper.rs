@@ -15,6 +15,7 @@ mod state;
 #[cfg(feature = "redis")]
 mod thread;
 mod timetable;
+mod to_cancel;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub(crate) use self::release::{UnknownOutcome, late};
 pub(crate) use self::renew::{RenewOutcome, loss_reason, renew};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
+pub(crate) use self::to_cancel::ToCancel;
 use crate::core::error::LossReason;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::{LocalLease, Slot};
@@ -281,7 +283,7 @@ impl Keeper {
     /// Cancels acquisitions in the background, after the command that is still in flight.
     pub(crate) fn cancel_later(
         &self,
-        requests: Vec<Request>,
+        requests: Vec<ToCancel>,
         in_flight: Option<StoreFuture<Answer>>,
         outcome: UnknownOutcome,
     ) {
@@ -291,7 +293,7 @@ impl Keeper {
         }
         let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
-        let pending = requests.iter().map(|request| self.releases.begin(&request.key)).collect();
+        let pending = requests.iter().map(|request| self.releases.begin(request.key())).collect();
         let executor = self.executor.clone();
         let later = move |job, after| executor.run_later(job, after);
         let cancelled = Cancelled { requests, in_flight, outcome, pending };

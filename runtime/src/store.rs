@@ -31,6 +31,7 @@ pub mod rules;
 mod rules;
 #[cfg(feature = "serde")]
 mod serialize;
+mod take;
 mod usage;
 
 pub use self::answers::{
@@ -54,6 +55,8 @@ pub use self::note::Note;
 pub use self::once::{Once, Success, TickTimes};
 pub(crate) use self::request::RequestSpec;
 pub use self::request::{ClientId, Kind, Owner, QueuePosition, Request, RequestId, Stamp, Waiting};
+pub use self::take::Take;
+pub(crate) use self::take::TakeSpec;
 pub use self::usage::Usage;
 #[cfg(feature = "internals")]
 pub use crate::core::name_pattern::NamePattern;

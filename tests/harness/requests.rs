@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicU64;
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{Ask, ClientId, Kind, Reply, Request, RequestId};
+use leasehold::store::{Ask, ClientId, Kind, Reply, Request, RequestId, Take};
+use leasehold::{LockKey, Rate};
 use tokio::runtime::Handle;
 
 use crate::server::Server;
@@ -36,6 +36,16 @@ impl Requests {
         let id = RequestId::next(self.client, &self.count);
         Request { key: LockKey::new(name).expect("a name"), id, kind, owner: None, note: None, ttl }
     }
+
+    /// The next take of a rate.
+    ///
+    /// # Panics
+    ///
+    /// If `name` is no valid name.
+    pub fn take(&self, name: &str, rate: Rate, weight: u32) -> Take {
+        let id = RequestId::next(self.client, &self.count);
+        Take { key: LockKey::new(name).expect("a name"), id, rate, weight, settled: Vec::new() }
+    }
 }
 
 /// A request of a client that makes no other.
@@ -46,6 +56,16 @@ impl Requests {
 #[must_use]
 pub fn request(name: &str, kind: Kind, ttl: Duration) -> Request {
     Requests::of(ClientId::random()).next(name, kind, ttl)
+}
+
+/// A take of a client that makes no other.
+///
+/// # Panics
+///
+/// If `name` is no valid name.
+#[must_use]
+pub fn take(name: &str, rate: Rate, weight: u32) -> Take {
+    Requests::of(ClientId::random()).take(name, rate, weight)
 }
 
 /// A store over Redis with the default settings, driven by the test's own runtime.

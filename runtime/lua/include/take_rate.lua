@@ -5,10 +5,17 @@
 ---   `used`      until when the rate is used up: the theoretical arrival time
 ---   `seen`      the server's time at the last take
 ---   request id  until when what it took counts, and KEPT_US; and half a microsecond, if it was
----               given back
+---               given back. Its client removes it sooner, once no copy of it can arrive
 --- The first two are negated, so that no range of times finds them.
 
 local KEPT_US = 10000000
+
+-- Forgets requests of which no copy can arrive any more.
+local function forget(rate, ids)
+  local settled = {}
+  for at = 1, #ids, 34 do settled[#settled + 1] = string.sub(ids, at, at + 33) end
+  if settled[1] then redis.call('ZREM', rate, unpack(settled)) end
+end
 
 -- Until when the rate is used up, and the time; and of this request, if it is known, until when what
 -- it took counts, and whether that was given back. If the clock went back, no time has passed
@@ -36,7 +43,8 @@ end
 
 -- Returns what `take_rate` needs, if there is enough, or if this request has taken it already.
 -- Otherwise returns nothing, and after how long there is; that never comes for one that gave it back.
-local function free_rate(rate, id, weight_us, burst_us)
+local function free_rate(rate, id, weight_us, burst_us, settled)
+  forget(rate, settled)
   local used_us, now_us, has_it, was_given_back = read_rate(rate, id)
   if has_it and was_given_back then return nil end
   local short_us = used_us + weight_us - burst_us - now_us

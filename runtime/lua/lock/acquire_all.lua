@@ -35,9 +35,8 @@ for each = 1, locks do
 end
 local rates = {}
 for each = 1, #KEYS - 1 - 3 * locks do
-  local id, weight_us, burst_us = unpack(ARGV, 2 * locks + 3 * each, 2 * locks + 3 * each + 2)
-  local short_us
-  rates[each], short_us = free_rate(KEYS[3 * locks + each], id, weight_us, burst_us)
+  local at, short_us = 2 * locks + 4 * each, nil
+  rates[each], short_us = free_rate(KEYS[3 * locks + each], unpack(ARGV, at - 1, at + 2))
   if not rates[each] then return {0, locks + each, short_us} end
 end
 for each, rate in ipairs(rates) do granted[1 + locks + each] = take_rate(rate) end

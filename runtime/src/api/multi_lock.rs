@@ -16,12 +16,11 @@ use crate::core::options::Options;
 use crate::core::rate::Rate;
 #[cfg(feature = "tower")]
 pub(crate) use crate::engine::acquire::MAX_KEYS;
-use crate::engine::acquire::acquire_all;
 #[cfg(feature = "tower")]
 use crate::engine::acquire::{Look, in_order};
+use crate::engine::acquire::{SetSpec, acquire_all};
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
-use crate::store::RequestSpec;
 
 /// Several locks that are acquired together, all or none: a cheap handle, from
 /// [`Locks::all`](crate::Locks::all) or [`Locks::together`](crate::Locks::together).
@@ -122,11 +121,13 @@ impl MultiLock {
     /// refuse the set.
     #[cfg(feature = "tower")]
     pub(crate) fn look(&self, key: Option<&LockKey>) -> Option<Look> {
-        let specs = in_order(self.specs().ok()?).ok()?;
-        let at = specs.iter().position(|spec| Some(&spec.key) == key).unwrap_or(0);
-        let look = |spec| Look::new(&self.shared, spec, &self.given.options);
-        let looks: Option<Vec<_>> = specs.into_iter().map(look).collect();
-        looks?.into_iter().nth(at)
+        let (locks, rates) = in_order(self.specs().ok()?).ok()?;
+        let keys = locks.iter().map(|it| &it.key).chain(rates.iter().map(|it| &it.key));
+        let at = keys.into_iter().position(|it| Some(it) == key).unwrap_or(0);
+        let of_lock = |spec| Look::new(&self.shared, spec, &self.given.options);
+        let of_rate = |spec| Some(Look::of_rate(&self.shared, spec));
+        let all = locks.into_iter().map(of_lock).chain(rates.into_iter().map(of_rate));
+        all.collect::<Option<Vec<_>>>()?.into_iter().nth(at)
     }
 
     fn with(mut self, key: impl IntoLockKey, kind: PartKind) -> Self {
@@ -344,7 +345,9 @@ impl MultiLock {
         acquire_all(&self.shared, self.specs()?, options).await
     }
 
-    fn specs(&self) -> Result<Vec<RequestSpec>, LockError> {
-        self.parts.iter().map(|part| part.spec(&self.given)).collect()
+    fn specs(&self) -> Result<SetSpec, LockError> {
+        let mut set = SetSpec::default();
+        self.parts.iter().try_for_each(|part| part.add_to(&mut set, &self.given))?;
+        Ok(set)
     }
 }

@@ -7,13 +7,13 @@ use tokio::task::consume_budget;
 use super::lock_options::{LockOptions, setters};
 use super::lock_spec::Key;
 use crate::core::error::LockError;
-use crate::core::key::IntoLockKey;
+use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::options::Options;
 use crate::core::rate::Rate;
-use crate::engine::acquire::acquire_rate;
+use crate::engine::acquire::acquire_rates;
 use crate::engine::rate_status::RateStatus;
 use crate::engine::shared::Shared;
-use crate::store::Kind;
+use crate::store::TakeSpec;
 
 /// A limit on how often something happens in all processes together: a cheap handle, from
 /// [`Locks::rate`](crate::Locks::rate).
@@ -190,14 +190,15 @@ impl RateLimit {
     async fn take(&self, weight: u32, options: Options) -> Result<RateStatus, LockError> {
         // Some are refused without the store.
         consume_budget().await;
-        let spec = self.given.request(self.key.get()?, part(self.rate, weight)?)?;
-        acquire_rate(&self.shared, spec, options).await
+        let spec = take(self.given.labelled(self.key.get()?), self.rate, weight)?;
+        let mut taken = acquire_rates(&self.shared, &[spec], options).await?;
+        Ok(taken.pop().expect("it was asked for one"))
     }
 }
 
-/// A part of a rate, if there can be one.
-pub(in crate::api) fn part(rate: Rate, weight: u32) -> Result<Kind, LockError> {
+/// A take of a rate, if there can be one.
+pub(in crate::api) fn take(key: LockKey, rate: Rate, weight: u32) -> Result<TakeSpec, LockError> {
     let refuse = |problem| LockError::InvalidOption { option: "rate", problem };
     rate.check(weight).map_err(refuse)?;
-    Ok(Kind::Rate { rate, weight })
+    Ok(TakeSpec { key, rate, weight })
 }

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use super::Client;
 use crate::core::error::Outcome;
-use crate::keeper::UnknownOutcome;
+use crate::keeper::{ToCancel, UnknownOutcome};
 use crate::state::lease::GrantTimes;
 use crate::state::shutdown::ActivityGuard;
-use crate::store::{AnswerOf, Reply, Request, Store, StoreError};
+use crate::store::{AnswerOf, Reply, Store, StoreError};
 
 /// The command of one or more requests, from the first ask until they are granted or given up.
 pub(crate) struct InFlight<T> {
@@ -100,14 +100,14 @@ impl<T: AnswerOf> InFlight<T> {
 
     /// Forgets earlier commands: the requests get new ids. The old ones are cancelled if a command
     /// without an answer may still arrive.
-    pub(crate) fn start_anew(&mut self, requests: impl FnOnce() -> Vec<Request>) {
+    pub(crate) fn start_anew(&mut self, requests: impl FnOnce() -> Vec<ToCancel>) {
         self.left_queue();
         self.give_up(requests);
         (self.is_armed, self.unanswered_since) = (false, None);
     }
 
     /// Leaves the requests to the keeper, which cancels them if they must be.
-    pub(crate) fn give_up(&mut self, requests: impl FnOnce() -> Vec<Request>) {
+    pub(crate) fn give_up(&mut self, requests: impl FnOnce() -> Vec<ToCancel>) {
         if self.is_begun() {
             let outcome = UnknownOutcome::new(self.unanswered_since, self.sent);
             let command = self.command.take().map(Reply::of_any);

@@ -304,7 +304,7 @@ impl PendingRequest {
 
     /// Goes on as a new request, at the end of the queue.
     pub(crate) fn start_anew(&mut self) {
-        self.in_flight.start_anew(|| vec![self.request.clone()]);
+        self.in_flight.start_anew(|| vec![self.request.clone().into()]);
         self.request.id = self.client().next_request();
         if self.route.is_some() {
             self.route = Some(self.client().hints.route(&self.request));
@@ -316,6 +316,6 @@ impl PendingRequest {
 
 impl Drop for PendingRequest {
     fn drop(&mut self) {
-        self.in_flight.give_up(|| vec![self.request.clone()]);
+        self.in_flight.give_up(|| vec![self.request.clone().into()]);
     }
 }

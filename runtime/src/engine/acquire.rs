@@ -21,5 +21,5 @@ pub(crate) use self::local::take_idle;
 pub(crate) use self::look::Look;
 #[cfg(feature = "tower")]
 pub(crate) use self::multi_ordered::{MAX_KEYS, in_order};
-pub(crate) use self::multi_ordered::{acquire_all, acquire_rate};
+pub(crate) use self::multi_ordered::{SetSpec, acquire_all, acquire_rates};
 pub(crate) use self::single::acquire;

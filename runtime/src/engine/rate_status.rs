@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::core::key::LockKey;
 use crate::core::rate::Rate;
-use crate::store::Request;
+use crate::store::Take;
 
 /// How a rate stood when a part of it was taken, from [`RateLimit`](crate::RateLimit) and
 /// [`LeaseSet::rates`](crate::LeaseSet::rates).
@@ -25,33 +25,34 @@ use crate::store::Request;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RateStatus {
-    request: Request,
-    rate: Rate,
+    take: Take,
     used: Duration,
+    /// No copy of the take can arrive any more.
+    is_settled: bool,
 }
 
 impl RateStatus {
     /// The rate is used up for so long after this request.
-    pub(super) fn new(request: Request, rate: Rate, used: Duration) -> Self {
-        Self { request, rate, used }
+    pub(super) fn new(take: Take, used: Duration, is_settled: bool) -> Self {
+        Self { take: Take { settled: Vec::new(), ..take }, used, is_settled }
     }
 
     /// The name of the rate.
     #[must_use]
     pub fn key(&self) -> &LockKey {
-        &self.request.key
+        &self.take.key
     }
 
     /// The rate that the request asked for.
     #[must_use]
     pub fn rate(&self) -> Rate {
-        self.rate
+        self.take.rate
     }
 
     /// How many more could have been taken at once.
     #[must_use]
     pub fn remaining(&self) -> u32 {
-        self.rate.left(self.used)
+        self.take.rate.left(self.used)
     }
 
     /// After how long nothing is used up any more, if nobody takes more.
@@ -60,7 +61,12 @@ impl RateStatus {
         self.used
     }
 
-    pub(super) fn into_request(self) -> Request {
-        self.request
+    /// The take, if no copy of it can arrive any more.
+    pub(super) fn settled(&self) -> Option<&Take> {
+        self.is_settled.then_some(&self.take)
+    }
+
+    pub(super) fn into_take(self) -> Take {
+        self.take
     }
 }

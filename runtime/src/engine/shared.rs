@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::rate_turns::RateTurns;
+use super::settled_takes::SettledTakes;
 use crate::client::Client;
 use crate::keeper::Keeper;
 use crate::local_queue::LocalQueues;
@@ -16,6 +17,7 @@ pub(crate) struct Shared {
     pub(crate) client: Arc<Client>,
     pub(crate) queues: Arc<LocalQueues>,
     pub(crate) rate_turns: RateTurns,
+    pub(crate) settled_takes: SettledTakes,
 }
 
 impl Shared {
@@ -35,7 +37,8 @@ impl Shared {
                 queues.stop_all_lingering();
             }
         });
-        Self { client, queues, rate_turns: RateTurns::default() }
+        let (rate_turns, settled_takes) = (RateTurns::default(), SettledTakes::default());
+        Self { client, queues, rate_turns, settled_takes }
     }
 }
 

@@ -159,7 +159,6 @@ impl fmt::Display for Ticket {
             Kind::Read => f.write_str("R"),
             Kind::Write => f.write_str("W"),
             Kind::Semaphore { limit, weight } => write!(f, "S{weight}-{limit}"),
-            Kind::Rate { .. } => unreachable!("{}", Kind::NO_LEASE),
         }?;
         let Options { ttl, hold_at_least, max_hold, auto_renew, .. } = self.options;
         let most = max_hold.map_or_else(|| "-".to_owned(), |most| most.as_millis().to_string());

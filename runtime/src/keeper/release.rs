@@ -9,11 +9,13 @@ use tokio::time::{sleep, timeout};
 
 use super::jobs::{Job, JobLimit, retry_pause};
 use super::pending_releases::PendingRelease;
+use super::to_cancel::ToCancel;
 use crate::core::error::Outcome;
+use crate::core::key::LockKey;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::ActivityGuard;
-use crate::store::{Answer, Ask, Ended, LIVE_MOST, Request, Store, StoreError, StoreFuture};
+use crate::store::{Answer, Ask, Ended, LIVE_MOST, Store, StoreError, StoreFuture};
 
 /// How long at least the bytes of an unanswered command may still arrive: as long as a silent
 /// connection is kept.
@@ -37,9 +39,8 @@ pub(super) fn release(
             }
         };
         let release = || local.send_release(was_held).inspect_err(note);
-        if let Some(answer) =
-            retry_until_over(&store, &limit, &local.request, "released", release).await
-        {
+        let of = (&local.request.key, local.request.ttl);
+        if let Some(answer) = retry_until_over(&store, &limit, of, "released", release).await {
             local.count_out(local.is_released_by(answer));
         }
         drop(pending);
@@ -61,9 +62,8 @@ pub(super) fn complete(
             // A store that can't record a success only releases.
             command.unwrap_or_else(|| store.release(&local.request, Duration::ZERO))
         };
-        if let Some(answer) =
-            retry_until_over(&store, &limit, &local.request, "completed", complete).await
-        {
+        let of = (&local.request.key, local.request.ttl);
+        if let Some(answer) = retry_until_over(&store, &limit, of, "completed", complete).await {
             let was_held = !matches!(answer, Ended::NotHeld(_));
             if !was_held {
                 tracing::warn!(
@@ -91,7 +91,7 @@ pub(super) fn cancel_late_grant(
         // In memory, a job runs on a caller's runtime, which may have no timers.
         if let Some(since) = local.unanswered_since().filter(|_| runtime_with_timers().is_some()) {
             sleep(late(&store, since)).await;
-            cancel_all(&store, &limit, std::slice::from_ref(&local.request)).await;
+            cancel_all(&store, &limit, &[local.request.clone().into()]).await;
         }
     })
 }
@@ -121,7 +121,7 @@ impl UnknownOutcome {
 
 /// Acquisitions that are given up.
 pub(super) struct Cancelled {
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<ToCancel>,
     /// Their command, if it is still in flight.
     pub(super) in_flight: Option<StoreFuture<Answer>>,
     pub(super) outcome: UnknownOutcome,
@@ -173,9 +173,10 @@ async fn answered(command: StoreFuture<Answer>) -> Option<Result<Answer, StoreEr
     timeout(LIVE_MOST, command).await.ok()
 }
 
-async fn cancel_all(store: &Arc<dyn Store>, limit: &JobLimit, requests: &[Request]) {
-    let cancel = async |request: &Request| {
-        retry_until_over(store, limit, request, "cancelled", || store.cancel(request)).await;
+async fn cancel_all(store: &Arc<dyn Store>, limit: &JobLimit, requests: &[ToCancel]) {
+    let cancel = async |request: &ToCancel| {
+        let of = (request.key(), request.lasts());
+        retry_until_over(store, limit, of, "cancelled", || request.send(&**store)).await;
     };
     join_all(requests.iter().map(cancel)).await;
 }
@@ -186,12 +187,12 @@ async fn cancel_all(store: &Arc<dyn Store>, limit: &JobLimit, requests: &[Reques
 async fn retry_until_over<T, F: Future<Output = Result<T, StoreError>>>(
     store: &Arc<dyn Store>,
     limit: &JobLimit,
-    request: &Request,
+    (key, ttl): (&LockKey, Duration),
     done: &str,
     command: impl Fn() -> F,
 ) -> Option<T> {
     // An offer or a place in the queue lasts as long as a waiter may live.
-    let lasts = request.ttl.max(LIVE_MOST);
+    let lasts = ttl.max(LIVE_MOST);
     let (mut end, mut was_refused) = (None, false);
     loop {
         let answer = {
@@ -206,7 +207,7 @@ async fn retry_until_over<T, F: Future<Output = Result<T, StoreError>>>(
         // In memory, a job runs on a caller's runtime, which may have no timers.
         let is_hopeless = error.is_shut_down || runtime_with_timers().is_none();
         let now = store.now();
-        let lock = request.key.log_label();
+        let lock = key.log_label();
         if is_hopeless || now >= *end.get_or_insert(now + lasts) {
             tracing::warn!(lock, error = %error.source, "a lease could not be {done}; its TTL ends it");
             return None;
@@ -219,6 +220,6 @@ async fn retry_until_over<T, F: Future<Output = Result<T, StoreError>>>(
                 "a lease could not be {done} yet; retrying until its TTL ends it"
             );
         }
-        sleep(retry_pause(request.ttl)).await;
+        sleep(retry_pause(ttl)).await;
     }
 }

@@ -158,7 +158,7 @@ impl Handoff {
                 client.keeper.give_up_place(place);
             }
             let outcome = UnknownOutcome::new(self.times.unanswered_since, client.store.now());
-            client.keeper.cancel_later(vec![request], None, outcome);
+            client.keeper.cancel_later(vec![request.into()], None, outcome);
         }
     }
 }

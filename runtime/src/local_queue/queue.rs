@@ -107,7 +107,6 @@ impl LocalQueue {
             Kind::Semaphore { limit, .. } => limit.into(),
             // Readers share a lock, and so do the holds of an owner, who has a queue of its own.
             Kind::Read | Kind::Reentrant => MAX_ASKERS.into(),
-            Kind::Rate { .. } => unreachable!("{}", Kind::NO_LEASE),
         };
         let taken = self.asking_weight + self.turns.weight();
         taken == 0 || self.askers < MAX_ASKERS && taken + weight(kind) <= capacity

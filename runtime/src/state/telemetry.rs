@@ -20,6 +20,7 @@ use std::time::Duration;
 
 pub(crate) use self::attempt::{MeasuredAttempt, queued};
 pub(crate) use self::hold::{Hold, lost};
+pub(crate) use self::label::Subject;
 #[cfg(feature = "metrics")]
 use self::label::of_lock;
 use crate::core::error::LossReason;

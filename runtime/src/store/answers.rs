@@ -154,18 +154,20 @@ pub enum Attempt {
     WouldDeadlock,
 }
 
-/// The answer to an acquire of several: the token of each, 0 for a permit, and for a rate how many
-/// microseconds it is used up from now; or why the store granted none.
+/// The answer to an acquire of several: for each lock its token, 0 for a permit, and then for each
+/// rate how many microseconds it is used up from now; or why the store granted none.
 pub type All = Result<Vec<u64>, NotAll>;
 
-/// Why several locks and rates were not acquired together. Each is meant by its index.
+/// Why several locks and rates were not acquired together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAll {
     /// It is not known, or the store can't acquire them together.
     Unknown,
-    /// The first lock that is not free; or a rate whose request was given back, and is never granted.
+    /// The index of the first lock that is not free.
     Busy(usize),
-    /// The first rate that has too little left, and after how long it has enough.
+    /// A take was given back, and takes nothing any more.
+    GivenBack,
+    /// The index of the first rate that has too little left, and after how long it has enough.
     UsedUp(usize, Duration),
 }
 

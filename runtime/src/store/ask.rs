@@ -21,6 +21,7 @@ use super::limit_override::{LimitCommand, LimitOverride};
 use super::listing::{ListCursor, ListPage};
 use super::once::Success;
 use super::request::{Owner, Request, Stamp, Waiting};
+use super::take::Take;
 use super::usage::Usage;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
@@ -62,8 +63,13 @@ pub trait Ask: Store {
     }
 
     /// See [`Command::AcquireAll`]. `None` if the store can't grant them together.
-    fn acquire_all(&self, requests: &[Request]) -> Option<Reply<All>> {
-        if_possible(self, Command::AcquireAll(Cow::Borrowed(requests)))
+    fn acquire_all(&self, locks: &[Request], takes: &[Take]) -> Option<Reply<All>> {
+        if_possible(self, Command::AcquireAll(Cow::Borrowed(locks), Cow::Borrowed(takes)))
+    }
+
+    /// See [`Command::GiveBack`].
+    fn give_back(&self, take: &Take) -> Reply<bool> {
+        ask(self, Command::GiveBack(Cow::Borrowed(take)))
     }
 
     /// See [`RequestCommand::Renew`].

@@ -9,6 +9,7 @@ use super::limit_override::LimitCommand;
 use super::listing::ListCursor;
 use super::once::Success;
 use super::request::{Kind, Owner, Request, Stamp, Waiting};
+use super::take::Take;
 use super::usage::Usage;
 use crate::core::error::Step;
 use crate::core::key::LockKey;
@@ -19,9 +20,11 @@ use crate::core::name_pattern::NamePattern;
 pub enum Command<'a> {
     /// One for a request.
     Request(Cow<'a, Request>, RequestCommand),
-    /// Asks for several mutexes, permits and parts of rates, all or none. The requests are for
-    /// different locks and rates, the rates come last, none is queued, and the leases share one TTL.
-    AcquireAll(Cow<'a, [Request]>),
+    /// Asks for several mutexes and permits, and takes of rates, all or none. All are different, none is
+    /// queued, and the leases share one TTL.
+    AcquireAll(Cow<'a, [Request]>, Cow<'a, [Take]>),
+    /// Gives back of a take what time has not, whether it took something or not.
+    GiveBack(Cow<'a, Take>),
     /// Renews several leases in one batch. Each has an answer of its own, and one that fails
     /// does not fail the others.
     RenewAll(Cow<'a, [Request]>),
@@ -72,7 +75,7 @@ pub enum RequestCommand {
     /// later ask of the first waiter repeats it.
     Linger(Usage),
     /// Takes an acquisition back, whether it was granted, waits, or neither, and
-    /// says whether it was granted. Of what was taken from a rate, it gives back what time has not.
+    /// says whether it was granted.
     Cancel,
     /// Asks if a lease that is not held any more was taken by force. The store knows until the
     /// lease would have ended.
@@ -111,7 +114,10 @@ impl Command<'_> {
             Self::Request(request, command) => {
                 Command::Request(Cow::Owned(request.into_owned()), command)
             }
-            Self::AcquireAll(requests) => Command::AcquireAll(Cow::Owned(requests.into_owned())),
+            Self::AcquireAll(locks, takes) => {
+                Command::AcquireAll(Cow::Owned(locks.into_owned()), Cow::Owned(takes.into_owned()))
+            }
+            Self::GiveBack(take) => Command::GiveBack(Cow::Owned(take.into_owned())),
             Self::RenewAll(requests) => Command::RenewAll(Cow::Owned(requests.into_owned())),
             Self::Lock(key, command) => Command::Lock(Cow::Owned(key.into_owned()), command),
             Self::List(names, from) => Command::List(Cow::Owned(names.into_owned()), from),
@@ -130,11 +136,9 @@ impl Command<'_> {
                 matches!(request.kind, Kind::Once(_))
             }
             Self::Request(request, RequestCommand::Linger(_)) => request.may_linger(),
-            Self::Request(request, command) => {
-                !request.kind.is_rate() || matches!(command, RequestCommand::Cancel)
-            }
-            Self::AcquireAll(requests) => {
-                !requests.is_empty() && requests.iter().all(|it| it.kind.can_join_others())
+            Self::AcquireAll(locks, takes) => {
+                (!locks.is_empty() || !takes.is_empty())
+                    && locks.iter().all(|it| it.kind.can_join_others())
             }
             _ => true,
         }
@@ -144,7 +148,7 @@ impl Command<'_> {
     /// caller, or renewed in the background.
     pub(super) fn step(&self) -> Option<Step> {
         Some(match self {
-            Self::AcquireAll(_) | Self::Request(_, RequestCommand::Acquire(_)) => Step::Acquire,
+            Self::AcquireAll(..) | Self::Request(_, RequestCommand::Acquire(_)) => Step::Acquire,
             Self::RenewAll(_) | Self::Request(_, RequestCommand::Renew) => Step::Renew,
             Self::Request(_, RequestCommand::Linger(usage)) if usage.is_in_use() => Step::Renew,
             Self::Request(
@@ -160,7 +164,7 @@ impl Command<'_> {
             Self::Lock(..) | Self::List(..) | Self::Limits(LimitCommand::Read) | Self::Diagnose => {
                 Step::Inspect
             }
-            Self::Request(..) | Self::Introduce(..) => return None,
+            Self::Request(..) | Self::GiveBack(_) | Self::Introduce(..) => return None,
         })
     }
 
@@ -169,7 +173,8 @@ impl Command<'_> {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Request(_, command) => command.name(),
-            Self::AcquireAll(_) => "acquire_all",
+            Self::AcquireAll(..) => "acquire_all",
+            Self::GiveBack(_) => "give_back",
             Self::RenewAll(_) => "renew_all",
             Self::Lock(_, LockCommand::Inspect) => "inspect",
             Self::Lock(_, LockCommand::IsHeldBy(_)) => "is_held_by",

@@ -144,10 +144,10 @@ impl Store for Quorum {
             }
             Command::Diagnose => self.diagnose_all(),
             Command::Introduce(client, lasts) => self.introduce_to_all(&client, lasts),
-            Command::AcquireAll(_) => at_once(Ok(Answer::All(Err(NotAll::Unknown)))),
+            Command::AcquireAll(..) => at_once(Ok(Answer::All(Err(NotAll::Unknown)))),
             Command::Lock(_, LockCommand::ForceRelease) => refuse("taking a lock by force"),
             Command::Lock(..) => refuse("looking at a lock"),
-            Command::List(..) | Command::Limits(_) => refuse("this command"),
+            Command::List(..) | Command::Limits(_) | Command::GiveBack(_) => refuse("this command"),
         }
     }
 

@@ -9,7 +9,6 @@ use super::note::Note;
 use super::once::Once;
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
-use crate::core::rate::Rate;
 use crate::system;
 
 const CLIENT: usize = 22;
@@ -115,7 +114,7 @@ impl fmt::Debug for RequestId {
     }
 }
 
-/// What a request asks for: a lease of a lock of some kind, or a part of a rate.
+/// The kind of lease that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The only lease of a lock.
@@ -135,21 +134,9 @@ pub enum Kind {
     Read,
     /// A writer's lease, alone but for readers of the same owner.
     Write,
-    /// A part of a rate, and no lease. It is acquired by
-    /// [`Command::AcquireAll`](super::Command::AcquireAll), behind all locks, and given back by
-    /// [`RequestCommand::Cancel`](super::RequestCommand::Cancel).
-    Rate {
-        /// The rate. Each request brings its own.
-        rate: Rate,
-        /// How much of it.
-        weight: u32,
-    },
 }
 
 impl Kind {
-    /// Why a rate never comes to what is about leases: no store takes such a command.
-    pub(crate) const NO_LEASE: &str = "a part of a rate is no lease";
-
     /// Returns true if its grants have fencing tokens.
     #[must_use]
     pub fn is_fenced(self) -> bool {
@@ -164,22 +151,7 @@ impl Kind {
 
     /// Returns true if one command can take it together with other locks.
     pub(crate) fn can_join_others(self) -> bool {
-        matches!(self, Self::Mutex | Self::Semaphore { .. } | Self::Rate { .. })
-    }
-
-    /// The rate, and how much of it, if it is one.
-    #[must_use]
-    pub fn rate(self) -> Option<(Rate, u32)> {
-        match self {
-            Self::Rate { rate, weight } => Some((rate, weight)),
-            _ => None,
-        }
-    }
-
-    /// Returns true if it is a part of a rate, and no lease.
-    #[must_use]
-    pub fn is_rate(self) -> bool {
-        matches!(self, Self::Rate { .. })
+        matches!(self, Self::Mutex | Self::Semaphore { .. })
     }
 
     /// Returns true if an owner that holds the lock may take more of it.
@@ -268,7 +240,7 @@ impl Request {
         match self.kind {
             Kind::Mutex | Kind::Semaphore { .. } => true,
             Kind::Read | Kind::Write => self.owner.is_none(),
-            Kind::Once(_) | Kind::Reentrant | Kind::Rate { .. } => false,
+            Kind::Once(_) | Kind::Reentrant => false,
         }
     }
 }

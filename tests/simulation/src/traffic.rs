@@ -183,7 +183,7 @@ impl Traffic {
             return;
         }
         let store = &self.stores[0].1;
-        let _ = store.acquire_all(&requests).expect("it can").await;
+        let _ = store.acquire_all(&requests, &[]).expect("it can").await;
         for request in requests {
             let nth = self.rng.usize(0..self.asked.len().max(1));
             let asked = Asked { store: 0, request, position: None, until: None, token: None };

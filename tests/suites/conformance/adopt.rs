@@ -214,7 +214,8 @@ pub(super) async fn the_former_holder_changes_nothing(backend: &impl Backend) {
             assert!(after.holders[0].remaining <= LONG, "{kind:?}: {after:?}");
         }
         if kind == Kind::Mutex {
-            let all = backend.store().acquire_all(std::slice::from_ref(&from)).expect("it can");
+            let all =
+                backend.store().acquire_all(std::slice::from_ref(&from), &[]).expect("it can");
             assert_eq!(all.await.unwrap(), Err(NotAll::Busy(0)));
         }
         assert_eq!(granted(backend, &heir).await, token, "{kind:?}");

@@ -59,7 +59,7 @@ fn several<const N: usize>(client: &Client, names: [&str; N], ttl: Duration) -> 
 }
 
 async fn ask(backend: &impl Backend, requests: &[Request]) -> All {
-    let send = || backend.store().acquire_all(requests).expect("it grants them together");
+    let send = || backend.store().acquire_all(requests, &[]).expect("it grants them together");
     answered(send).await
 }
 

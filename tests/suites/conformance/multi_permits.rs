@@ -60,7 +60,7 @@ fn heavy(client: &Client, name: &str, limit: u32, weight: u32) -> Request {
 }
 
 async fn ask(backend: &impl Backend, requests: &[Request]) -> All {
-    let send = || backend.store().acquire_all(requests).expect("it grants them together");
+    let send = || backend.store().acquire_all(requests, &[]).expect("it grants them together");
     answered(send).await
 }
 
@@ -392,7 +392,7 @@ pub(super) async fn other_kinds_are_not_acquired_together(backend: &impl Backend
     let client = Client::new();
     for kind in [Kind::Read, Kind::Write, Kind::Reentrant] {
         let set = [permit(&client, "a", 3), of(&client, "b", kind)];
-        assert!(backend.store().acquire_all(&set).is_none(), "{kind:?}");
+        assert!(backend.store().acquire_all(&set, &[]).is_none(), "{kind:?}");
     }
 }
 

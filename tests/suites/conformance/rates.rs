@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::store::{All, Ask, Attempt, Ended, Kind, NotAll, Request};
+use leasehold::store::{All, Ask, Attempt, Ended, Kind, NotAll, Request, RequestId, Take};
 use leasehold::{LockKey, Rate};
 use leasehold_tests::backend::Backend;
 use tokio::time::sleep;
@@ -29,6 +29,8 @@ macro_rules! cases {
             a_lock_that_is_not_free_takes_nothing,
             a_set_sent_twice_takes_once,
             several_rates_are_taken_together,
+            what_is_settled_is_forgotten_and_stays_used,
+            of_a_set_also_a_settled_take_is_forgotten,
         }
     };
 }
@@ -42,11 +44,11 @@ fn key(name: &str) -> LockKey {
     LockKey::new(format!("of:{{one}}:{name}")).unwrap()
 }
 
-fn part(client: &Client, name: &str, rate: Rate, weight: u32) -> Request {
-    Request { key: key(name), ..client.request(Kind::Rate { rate, weight }, LONG) }
+fn part(client: &Client, name: &str, rate: Rate, weight: u32) -> Take {
+    Take { key: key(name), ..client.requests.take(name, rate, weight) }
 }
 
-fn one(client: &Client, rate: Rate) -> Request {
+fn one(client: &Client, rate: Rate) -> Take {
     part(client, "rate", rate, 1)
 }
 
@@ -58,9 +60,13 @@ fn mutex(client: &Client) -> Request {
     Request { key: key("mutex"), ..client.request(Kind::Mutex, LONG) }
 }
 
-async fn ask(backend: &impl Backend, requests: &[Request]) -> All {
-    let send = || backend.store().acquire_all(requests).expect("it grants them together");
+async fn ask(backend: &impl Backend, locks: &[Request], takes: &[Take]) -> All {
+    let send = || backend.store().acquire_all(locks, takes).expect("it grants them together");
     answered(send).await
+}
+
+async fn given_back(backend: &impl Backend, take: &Take) -> bool {
+    backend.store().give_back(take).await.unwrap()
 }
 
 /// Not more, and hardly less: the machine may be busy.
@@ -69,14 +75,14 @@ fn is_about(time: Duration, most: Duration) -> bool {
 }
 
 /// For how long the rate is used up by a request that must be granted.
-async fn takes(backend: &impl Backend, request: &Request) -> Duration {
-    let used = ask(backend, std::slice::from_ref(request)).await.expect("there is enough");
+async fn takes(backend: &impl Backend, take: &Take) -> Duration {
+    let used = ask(backend, &[], std::slice::from_ref(take)).await.expect("there is enough");
     Duration::from_micros(used[0])
 }
 
 /// After how long a request would be granted that must be refused.
-async fn refused(backend: &impl Backend, request: &Request) -> Duration {
-    match ask(backend, std::slice::from_ref(request)).await {
+async fn refused(backend: &impl Backend, take: &Take) -> Duration {
+    match ask(backend, &[], std::slice::from_ref(take)).await {
         Err(NotAll::UsedUp(0, short)) => short,
         other => panic!("{other:?}"),
     }
@@ -88,14 +94,14 @@ async fn left(backend: &impl Backend, rate: Rate) -> u32 {
     let mut taken = Vec::new();
     loop {
         let more = one(&client, rate);
-        match ask(backend, std::slice::from_ref(&more)).await {
+        match ask(backend, &[], std::slice::from_ref(&more)).await {
             Ok(_) => taken.push(more),
             Err(NotAll::UsedUp(0, _)) => break,
             other => panic!("{other:?}"),
         }
     }
     for part in taken.iter().rev() {
-        assert!(cancelled(backend, part).await);
+        assert!(given_back(backend, part).await);
     }
     u32::try_from(taken.len()).unwrap()
 }
@@ -172,9 +178,9 @@ pub(super) async fn what_is_given_back_can_be_taken(backend: &impl Backend) {
     takes(backend, &first).await;
     takes(backend, &second).await;
     assert_eq!(left(backend, HOURLY).await, 0);
-    assert!(cancelled(backend, &first).await);
+    assert!(given_back(backend, &first).await);
     assert_eq!(left(backend, HOURLY).await, 2);
-    assert!(cancelled(backend, &second).await);
+    assert!(given_back(backend, &second).await);
     assert_eq!(left(backend, HOURLY).await, 4);
 }
 
@@ -183,10 +189,10 @@ pub(super) async fn nothing_is_given_back_twice(backend: &impl Backend) {
     let (first, second) = (one(&client, HOURLY), part(&client, "rate", HOURLY, 3));
     takes(backend, &first).await;
     takes(backend, &second).await;
-    assert!(cancelled(backend, &first).await);
-    assert!(!cancelled(backend, &first).await);
+    assert!(given_back(backend, &first).await);
+    assert!(!given_back(backend, &first).await);
     assert_eq!(left(backend, HOURLY).await, 1);
-    assert!(!cancelled(backend, &one(&client, HOURLY)).await, "it has taken nothing");
+    assert!(!given_back(backend, &one(&client, HOURLY)).await, "it has taken nothing");
     assert_eq!(left(backend, HOURLY).await, 1);
 }
 
@@ -196,7 +202,7 @@ pub(super) async fn time_and_a_cancel_give_nothing_back_twice(backend: &impl Bac
     takes(backend, &first).await;
     sleep(Duration::from_millis(300)).await;
     takes(backend, &second).await;
-    assert!(!cancelled(backend, &first).await, "time has given it back");
+    assert!(!given_back(backend, &first).await, "time has given it back");
     let slow = Rate::per_hour(1).burst(1);
     refused(backend, &one(&client, slow)).await;
 }
@@ -205,11 +211,11 @@ pub(super) async fn a_late_copy_after_a_cancel_is_refused(backend: &impl Backend
     let client = Client::new();
     let (early, late) = (one(&client, HOURLY), one(&client, HOURLY));
     takes(backend, &early).await;
-    cancelled(backend, &early).await;
-    cancelled(backend, &late).await;
+    given_back(backend, &early).await;
+    given_back(backend, &late).await;
     for copy in [&early, &late] {
-        let refused = ask(backend, std::slice::from_ref(copy)).await;
-        assert_eq!(refused, Err(NotAll::Busy(0)), "it would count as granted");
+        let refused = ask(backend, &[], std::slice::from_ref(copy)).await;
+        assert_eq!(refused, Err(NotAll::GivenBack), "it would count as granted");
     }
     assert_eq!(left(backend, HOURLY).await, 4);
 }
@@ -220,14 +226,14 @@ pub(super) async fn a_lock_of_the_same_name_is_something_else(backend: &impl Bac
     let rate = one(&client, HOURLY);
     granted(backend, &lock).await;
     takes(backend, &rate).await;
-    assert!(cancelled(backend, &rate).await);
+    assert!(given_back(backend, &rate).await);
     assert_eq!(released(backend, &lock).await, Ended::Released);
 }
 
 pub(super) async fn locks_and_rates_are_taken_together(backend: &impl Backend) {
     let client = Client::new();
-    let set = [permit(&client, 2), mutex(&client), one(&client, HOURLY)];
-    let answer = ask(backend, &set).await.expect("all are free");
+    let set = [permit(&client, 2), mutex(&client)];
+    let answer = ask(backend, &set, &[one(&client, HOURLY)]).await.expect("all are free");
     assert_eq!(answer[0], 0);
     assert_eq!(granted(backend, &set[1]).await, answer[1], "it is a lease like any other");
     assert!(is_about(Duration::from_micros(answer[2]), Duration::from_secs(15 * 60)));
@@ -239,9 +245,9 @@ pub(super) async fn locks_and_rates_are_taken_together(backend: &impl Backend) {
 pub(super) async fn a_rate_that_is_used_up_refuses_all(backend: &impl Backend) {
     let client = Client::new();
     takes(backend, &part(&client, "rate", HOURLY, 4)).await;
-    let set = [mutex(&client), permit(&client, 1), one(&client, HOURLY)];
-    let answer = ask(backend, &set).await;
-    assert!(matches!(answer, Err(NotAll::UsedUp(2, _))), "{answer:?}");
+    let set = [mutex(&client), permit(&client, 1)];
+    let answer = ask(backend, &set, &[one(&client, HOURLY)]).await;
+    assert!(matches!(answer, Err(NotAll::UsedUp(0, _))), "{answer:?}");
     granted(backend, &mutex(&client)).await;
     granted(backend, &permit(&client, 1)).await;
 }
@@ -249,22 +255,24 @@ pub(super) async fn a_rate_that_is_used_up_refuses_all(backend: &impl Backend) {
 pub(super) async fn a_lock_that_is_not_free_takes_nothing(backend: &impl Backend) {
     let client = Client::new();
     granted(backend, &permit(&client, 1)).await;
-    let set = [mutex(&client), permit(&client, 1), one(&client, HOURLY)];
-    assert_eq!(ask(backend, &set).await, Err(NotAll::Busy(1)));
+    let set = [mutex(&client), permit(&client, 1)];
+    let answer = ask(backend, &set, &[one(&client, HOURLY)]).await;
+    assert_eq!(answer, Err(NotAll::Busy(1)));
     assert_eq!(left(backend, HOURLY).await, 4);
     assert!(matches!(acquire(backend, &mutex(&client)).await, Attempt::Granted { .. }));
 }
 
 pub(super) async fn a_set_sent_twice_takes_once(backend: &impl Backend) {
     let client = Client::new();
-    let set = [mutex(&client), permit(&client, 1), part(&client, "rate", HOURLY, 4)];
-    let first = ask(backend, &set).await.expect("all are free");
-    let again = ask(backend, &set).await.expect("it has them");
+    let (set, all) = ([mutex(&client), permit(&client, 1)], [part(&client, "rate", HOURLY, 4)]);
+    let first = ask(backend, &set, &all).await.expect("all are free");
+    let again = ask(backend, &set, &all).await.expect("it has them");
     assert_eq!(first[..2], again[..2]);
     assert_eq!(left(backend, HOURLY).await, 0);
     for request in &set {
         assert!(cancelled(backend, request).await);
     }
+    assert!(given_back(backend, &all[0]).await);
     assert_eq!(left(backend, HOURLY).await, 4);
 }
 
@@ -272,9 +280,41 @@ pub(super) async fn several_rates_are_taken_together(backend: &impl Backend) {
     let client = Client::new();
     let set = || [one(&client, HOURLY), part(&client, "total", Rate::per_hour(2), 1)];
     for _ in 0..2 {
-        ask(backend, &set()).await.expect("both have enough");
+        ask(backend, &[], &set()).await.expect("both have enough");
     }
-    let answer = ask(backend, &set()).await;
+    let answer = ask(backend, &[], &set()).await;
     assert!(matches!(answer, Err(NotAll::UsedUp(1, _))), "{answer:?}");
+    assert_eq!(left(backend, HOURLY).await, 2);
+}
+
+/// A take that says which ones are settled.
+fn after(client: &Client, settled: &[&Take]) -> Take {
+    let ids: Vec<RequestId> = settled.iter().map(|take| take.id).collect();
+    Take { settled: ids, ..one(client, HOURLY) }
+}
+
+pub(super) async fn what_is_settled_is_forgotten_and_stays_used(backend: &impl Backend) {
+    let client = Client::new();
+    let (first, second) = (one(&client, HOURLY), one(&client, HOURLY));
+    takes(backend, &first).await;
+    takes(backend, &second).await;
+    takes(backend, &after(&client, &[&first, &second])).await;
+    assert!(!given_back(backend, &first).await, "it is used");
+    assert_eq!(left(backend, HOURLY).await, 1);
+    takes(backend, &one(&client, HOURLY)).await;
+    // One that is refused says it, too.
+    let third = one(&client, HOURLY.burst(5));
+    takes(backend, &third).await;
+    refused(backend, &after(&client, &[&third])).await;
+    assert!(!given_back(backend, &third).await, "it is used");
+    refused(backend, &one(&client, HOURLY.burst(5))).await;
+}
+
+pub(super) async fn of_a_set_also_a_settled_take_is_forgotten(backend: &impl Backend) {
+    let client = Client::new();
+    let first = one(&client, HOURLY);
+    takes(backend, &first).await;
+    ask(backend, &[mutex(&client)], &[after(&client, &[&first])]).await.expect("all are free");
+    assert!(!given_back(backend, &first).await, "it is used");
     assert_eq!(left(backend, HOURLY).await, 2);
 }

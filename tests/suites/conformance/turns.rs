@@ -173,7 +173,7 @@ pub(super) async fn locks_granted_together_leave_a_block_each(backend: &impl Bac
         let client = Client::new();
         let of = |name| Request { key: LockKey::new(name).unwrap(), ..client.mutex(LONG) };
         let requests = names.map(of);
-        let all = backend.store().acquire_all(&requests).expect("it grants them together");
+        let all = backend.store().acquire_all(&requests, &[]).expect("it grants them together");
         let all = all.await.unwrap().expect("they are free");
         for ((tokens, token), request) in tokens.iter_mut().zip(all).zip(&requests) {
             tokens.next(token);

@@ -275,7 +275,7 @@ async fn a_cluster_node_behind_a_plain_url_is_detected() {
     };
     timeout(SOON, whole).await.expect("it has all slots");
     let store = store(&url).await;
-    let several = store.acquire_all(&[request("a"), request("b")]).expect("one command");
+    let several = store.acquire_all(&[request("a"), request("b")], &[]).expect("one command");
     let error = several.await.unwrap_err();
     assert_eq!((error.outcome, error.is_passing), (Outcome::NotRun, false));
     let text = error.source.to_string();

@@ -156,10 +156,10 @@ async fn locks_on_several_connections_are_not_one_command() {
     let server = Server::start();
     let all: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h"].map(request).into();
     let one = store(&server.url(), &Settings::default()).await;
-    assert!(one.acquire_all(&all).is_some());
+    assert!(one.acquire_all(&all, &[]).is_some());
     let several = store(&server.url(), &Settings { connections: 16, ..Settings::default() }).await;
-    assert!(several.acquire_all(&all).is_none());
-    assert!(several.acquire_all(&all[..1]).is_some());
+    assert!(several.acquire_all(&all, &[]).is_none());
+    assert!(several.acquire_all(&all[..1], &[]).is_some());
 }
 
 /// The URL of one node is enough to find the cluster.

@@ -179,7 +179,7 @@ impl Store for Twice {
         match command {
             Command::RenewAll(requests) => renew_each(self, &requests),
             Command::Request(_, RequestCommand::WasForced) => self.0.send(command),
-            Command::Request(..) | Command::AcquireAll(_) => {
+            Command::Request(..) | Command::AcquireAll(..) => {
                 let (first, second) = (self.0.send(command.clone()), self.0.send(command));
                 Box::pin(async move {
                     let (first, second) = tokio::join!(first, second);

@@ -99,7 +99,6 @@ fn of(kind: Kind) -> LockKind {
         Kind::Reentrant => LockKind::ReentrantMutex,
         Kind::Semaphore { .. } => LockKind::Semaphore,
         Kind::Read | Kind::Write => LockKind::RwLock,
-        Kind::Rate { .. } => unreachable!("no kind of lock"),
     }
 }
 
@@ -197,7 +196,8 @@ async fn batches_see_it(bench: &Bench<'_>) {
         let name = |of: &str| format!("{of}:{{{place}}}");
         let held = bench.hold(&name("held"), how).await;
         let ask = |of: &str| bench.request(&name(of), ASKS[0]);
-        let all: All = bench.store.acquire_all(&[ask("free"), ask("held")]).unwrap().await.unwrap();
+        let all: All =
+            bench.store.acquire_all(&[ask("free"), ask("held")], &[]).unwrap().await.unwrap();
         assert_eq!(all, Err(NotAll::Busy(1)), "{how:?}");
         for asks in [ASKS[0], ASKS[2]] {
             let requests = ["a", "held", "b"].map(|of| bench.request(&name(of), asks));

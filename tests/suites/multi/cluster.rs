@@ -30,14 +30,14 @@ async fn locks_in_one_slot_take_one_command() {
     let store = RedisStore::connect(&url, &Settings::default(), id, Handle::current()).await;
     let store = store.unwrap();
     for names in [["a", "b"], ["order:{1}:a", "order:{2}:a"], ["{1}", "order:{1}:a"]] {
-        assert!(store.acquire_all(&requests(names)).is_none(), "{names:?}");
+        assert!(store.acquire_all(&requests(names), &[]).is_none(), "{names:?}");
     }
     let together = requests(["order:{1}:a", "order:{1}:b", "1"]);
-    let tokens = store.acquire_all(&together).expect("they share a slot").await.unwrap();
+    let tokens = store.acquire_all(&together, &[]).expect("they share a slot").await.unwrap();
     assert_eq!(tokens.expect("they are free").len(), 3);
     let others = requests(["order:{1}:b", "order:{1}:c"]);
     assert_eq!(
-        store.acquire_all(&others).expect("they share a slot").await.unwrap(),
+        store.acquire_all(&others, &[]).expect("they share a slot").await.unwrap(),
         Err(NotAll::Busy(0))
     );
 }

@@ -155,7 +155,7 @@ mod on_servers {
             // Without the record, nobody looks at a foreign value beside it.
             let set = ["a", "b", "c"]
                 .map(|name| request(name, if name == "b" { Kind::Mutex } else { permit }, TTL));
-            let answer = store.acquire_all(&set).unwrap().await.unwrap();
+            let answer = store.acquire_all(&set, &[]).unwrap().await.unwrap();
             assert!(
                 matches!(answer, Err(NotAll::Unknown | NotAll::Busy(2))),
                 "{put} {key}: {answer:?}"
@@ -184,7 +184,7 @@ mod on_servers {
             let before = of("d", 1);
             let _ = whole.acquire(&before, None).await.unwrap();
             let set = [request("a", Kind::Mutex, TTL), of("b", 1), of("c", 1), of("d", 2)];
-            let answer = store.acquire_all(&set).unwrap().await;
+            let answer = store.acquire_all(&set, &[]).unwrap().await;
             assert!(answer.is_err(), "without {missing}: {answer:?}");
             for request in &set {
                 let renewal = whole.renew(request).await.unwrap();
@@ -192,7 +192,7 @@ mod on_servers {
             }
             assert_eq!(whole.renew(&before).await.unwrap(), Renewal::Renewed, "{missing}");
             let set = [request("a", Kind::Mutex, TTL), of("b", 8), of("c", 8), of("d", 7)];
-            let answer = whole.acquire_all(&set).unwrap().await.unwrap();
+            let answer = whole.acquire_all(&set, &[]).unwrap().await.unwrap();
             assert!(answer.is_ok(), "without {missing}: {answer:?}");
         }
     }

@@ -174,7 +174,7 @@ async fn a_name_is_given_to_one_rate_alone() {
 mod on_servers {
     use leasehold::RateStatus;
     use leasehold::store::redis::{RedisStore, Settings};
-    use leasehold::store::{Ask, ClientId, Kind};
+    use leasehold::store::{Ask, ClientId};
     use leasehold_tests::cluster::Cluster;
     use leasehold_tests::requests::Requests;
     use leasehold_tests::server::Server;
@@ -239,11 +239,10 @@ mod on_servers {
         let store = RedisStore::connect(&url, &Settings::default(), id, Handle::current()).await;
         let store = store.unwrap();
         let requests = Requests::of(id);
-        let kind = Kind::Rate { rate: HOURLY, weight: 1 };
         let sent: Vec<_> = (0..12)
             .map(|nth| {
-                let request = requests.next(&format!("r:{}", nth % 2), kind, SECOND);
-                store.acquire_all(&[request]).unwrap()
+                let take = requests.take(&format!("r:{}", nth % 2), HOURLY, 1);
+                store.acquire_all(&[], &[take]).unwrap()
             })
             .collect();
         let answers = futures_util::future::join_all(sent).await;

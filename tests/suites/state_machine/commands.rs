@@ -60,7 +60,8 @@ impl Command {
                 Answer::Attempt(store.acquire(request, Some(waiting[nth])).await?)
             }
             What::AcquireAll(other) => {
-                let all: Option<Reply<_>> = store.acquire_all(&[request.clone(), other.clone()]);
+                let all: Option<Reply<_>> =
+                    store.acquire_all(&[request.clone(), other.clone()], &[]);
                 Answer::All(all.expect("it can").await?)
             }
             What::Renew => Answer::Renewal(store.renew(request).await?),

@@ -48,7 +48,6 @@ impl<'a> How<'a> {
             Kind::Semaphore { limit, weight } => How { kind: 'S', limit, weight, ..how },
             Kind::Read => How { kind: 'R', ..how },
             Kind::Write => How { kind: 'R', is_writer: true, ..how },
-            Kind::Rate { .. } => unreachable!("it is no lock"),
         }
     }
 

@@ -6,7 +6,8 @@ use crate::api::{rate_limit, semaphore};
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::rate::Rate;
-use crate::store::{Kind, RequestSpec};
+use crate::engine::acquire::SetSpec;
+use crate::store::Kind;
 
 /// One of the locks or rates. What can't be acquired is reported when the set is.
 #[derive(Clone, Debug)]
@@ -29,15 +30,24 @@ impl Part {
         Self { key: Key::new(key), kind }
     }
 
-    /// What the store is asked for.
-    pub(super) fn spec(&self, given: &LockOptions) -> Result<RequestSpec, LockError> {
+    /// Adds what the store is asked for.
+    pub(super) fn add_to(
+        &self,
+        (locks, rates): &mut SetSpec,
+        given: &LockOptions,
+    ) -> Result<(), LockError> {
+        let key = self.key.get()?;
         let kind = match self.kind {
             PartKind::Mutex => Kind::Mutex,
             PartKind::Permit { limit, weight } => semaphore::permit(limit, weight)?,
             PartKind::Read => Kind::Read,
             PartKind::Write => Kind::Write,
-            PartKind::Rate { rate, weight } => rate_limit::part(rate, weight)?,
+            PartKind::Rate { rate, weight } => {
+                rates.push(rate_limit::take(given.labelled(key), rate, weight)?);
+                return Ok(());
+            }
         };
-        given.request(self.key.get()?, kind)
+        locks.push(given.request(key, kind)?);
+        Ok(())
     }
 }

@@ -125,6 +125,6 @@ impl Adopting {
 
 impl Drop for Adopting {
     fn drop(&mut self) {
-        self.in_flight.give_up(|| vec![self.request.clone()]);
+        self.in_flight.give_up(|| vec![self.request.clone().into()]);
     }
 }

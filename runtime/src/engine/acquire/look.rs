@@ -9,7 +9,8 @@ use super::single::check;
 use crate::core::options::Options;
 use crate::engine::lease::{LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;
-use crate::store::{Ask, Kind, Request, RequestSpec};
+use crate::keeper::ToCancel;
+use crate::store::{Kind, Request, RequestSpec, Take, TakeSpec};
 
 /// Longer than a store takes that answers.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -17,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// A look at the store's part that has a lock.
 pub(crate) struct Look {
     shared: Arc<Shared>,
-    request: Request,
+    asked: ToCancel,
 }
 
 impl Look {
@@ -34,7 +35,14 @@ impl Look {
         let RequestSpec { key, kind, owner, note } = spec;
         let ttl = options.first_ttl();
         let request = Request { key, id: client.next_request(), kind, owner, note, ttl };
-        Some(Self { shared: shared.clone(), request })
+        Some(Self { shared: shared.clone(), asked: request.into() })
+    }
+
+    /// The same, for a rate.
+    pub(crate) fn of_rate(shared: &Arc<Shared>, TakeSpec { key, rate, weight }: TakeSpec) -> Self {
+        let id = shared.client.next_request();
+        let take = Take { key, id, rate, weight, settled: Vec::new() };
+        Self { shared: shared.clone(), asked: take.into() }
     }
 
     /// Returns true if the store answers, though it refuses.
@@ -42,12 +50,12 @@ impl Look {
         let client = &self.shared.client;
         let answer = async {
             // Nobody gets a permit before the limits were read.
-            if matches!(self.request.kind, Kind::Semaphore { .. }) {
+            if let ToCancel::Request(Request { kind: Kind::Semaphore { .. }, .. }) = self.asked {
                 client.limits.know().await?;
             }
             // A cancel of a request that has never asked takes nothing from anybody. Unlike a
             // question, it writes, so a server that can't write does not count as back.
-            client.store.cancel(&self.request).await
+            self.asked.send(&*client.store).await
         };
         match timeout(LONGEST, answer).await {
             Ok(Ok(_)) => true,

@@ -1,5 +1,5 @@
-//! Several mutexes, permits and parts of rates by one command. If its caller is dropped, the keeper
-//! cancels the requests, so no lock stays held without a holder.
+//! Several mutexes, permits and takes of rates by one command. If its caller is dropped, the keeper
+//! cancels them, so no lock stays held without a holder.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,19 +11,26 @@ use crate::engine::lease::Lease;
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::rate_status::RateStatus;
 use crate::engine::shared::Shared;
+use crate::keeper::ToCancel;
 use crate::state::lease::{Grant, GrantTimes};
-use crate::store::{All, Ask, Kind, NotAll, Request, RequestSpec, StoreError};
+use crate::store::{All, Ask, Kind, NotAll, Request, RequestSpec, StoreError, Take, TakeSpec};
 
 /// The requests of one command, until they are granted or given up.
 pub(super) struct AtomicAcquire {
     shared: Arc<Shared>,
     in_flight: InFlight<All>,
-    requests: Vec<Request>,
+    locks: Vec<Request>,
+    takes: Vec<Take>,
     options: Options,
 }
 
 impl AtomicAcquire {
-    pub(super) fn new(shared: &Arc<Shared>, specs: &[RequestSpec], options: Options) -> Self {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        locks: &[RequestSpec],
+        rates: &[TakeSpec],
+        options: Options,
+    ) -> Self {
         let request = |spec: &RequestSpec| Request {
             key: spec.key.clone(),
             id: shared.client.next_request(),
@@ -32,27 +39,39 @@ impl AtomicAcquire {
             note: spec.note.clone(),
             ttl: options.first_ttl(),
         };
-        let requests = specs.iter().map(request).collect();
-        Self { shared: shared.clone(), in_flight: InFlight::new(&shared.client), requests, options }
+        let take = |spec: &TakeSpec| Take {
+            key: spec.key.clone(),
+            id: shared.client.next_request(),
+            rate: spec.rate,
+            weight: spec.weight,
+            settled: shared.settled_takes.take(&spec.key),
+        };
+        Self {
+            locks: locks.iter().map(request).collect(),
+            takes: rates.iter().map(take).collect(),
+            in_flight: InFlight::new(&shared.client),
+            shared: shared.clone(),
+            options,
+        }
     }
 
     /// Asks once, with the same ids each time. Gives the leases if all were granted, or why none was;
     /// a lock that an operator has closed is busy.
     pub(super) async fn ask(&mut self) -> Result<Result<LeaseSet, NotAll>, StoreError> {
-        let has_permits = self.requests.iter().any(|it| matches!(it.kind, Kind::Semaphore { .. }));
+        let has_permits = self.locks.iter().any(|it| matches!(it.kind, Kind::Semaphore { .. }));
         let limits = &self.shared.client.limits;
         if has_permits && !limits.are_known() {
             Box::pin(limits.know()).await?;
         }
-        let mut asked = Cow::Borrowed(&self.requests);
-        for (index, request) in self.requests.iter().enumerate() {
+        let mut asked = Cow::Borrowed(&self.locks);
+        for (index, request) in self.locks.iter().enumerate() {
             match limits.asked(request) {
                 Ok(None) => {}
                 Ok(Some(request)) => asked.to_mut()[index] = request,
                 Err(_) => return Ok(Err(NotAll::Busy(index))),
             }
         }
-        if !self.in_flight.send(|store| store.acquire_all(&asked)) {
+        if !self.in_flight.send(|store| store.acquire_all(&asked, &self.takes)) {
             return Ok(Err(NotAll::Unknown));
         }
         match self.in_flight.answer().await? {
@@ -66,21 +85,21 @@ impl AtomicAcquire {
     }
 
     fn take_grants(&mut self, tokens: &[u64]) -> Option<LeaseSet> {
-        if tokens.len() != self.requests.len() {
+        if tokens.len() != self.locks.len() + self.takes.len() {
             return None;
         }
+        let (tokens, used) = tokens.split_at(self.locks.len());
         let times = GrantTimes::by_command(self.in_flight.sent, self.options.first_ttl());
         let times = self.in_flight.note_unanswered(times);
         let mut leases = LeaseSet::new();
-        for (request, token) in self.requests.drain(..).zip(tokens) {
-            if let Some((rate, _)) = request.kind.rate() {
-                let used = Duration::from_micros(*token);
-                leases.rates.push(RateStatus::new(request, rate, used));
-                continue;
-            }
+        for (request, token) in self.locks.drain(..).zip(tokens) {
             let grant = Grant::new(request, *token, times);
             leases.push(Lease::new(&self.shared, grant, &self.options).begin_hold());
         }
+        let is_settled = self.in_flight.unanswered_since().is_none();
+        let used = used.iter().copied().map(Duration::from_micros);
+        let status = |(take, used)| RateStatus::new(take, used, is_settled);
+        leases.rates.extend(self.takes.drain(..).zip(used).map(status));
         self.in_flight.disarm();
         Some(leases)
     }
@@ -88,6 +107,9 @@ impl AtomicAcquire {
 
 impl Drop for AtomicAcquire {
     fn drop(&mut self) {
-        self.in_flight.give_up(|| std::mem::take(&mut self.requests));
+        self.in_flight.give_up(|| {
+            let locks = self.locks.drain(..).map(ToCancel::from);
+            locks.chain(self.takes.drain(..).map(ToCancel::from)).collect()
+        });
     }
 }

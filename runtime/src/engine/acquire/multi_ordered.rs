@@ -1,4 +1,4 @@
-//! Several locks, and parts of rates: all or none, with one wait for all.
+//! Several locks, and takes of rates: all or none, with one wait for all.
 //!
 //! If all are free, one command takes them. Otherwise the locks are acquired one after another, each
 //! through its own queue, and by every caller in the same order. A caller that waits for one
@@ -17,15 +17,19 @@ use super::single::acquire;
 use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::core::error::{LockError, Step};
+use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::core::timers::check_timers;
 use crate::engine::lease::Lease;
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::rate_status::RateStatus;
 use crate::engine::shared::Shared;
-use crate::store::{Kind, NotAll, RequestSpec};
+use crate::store::{Kind, NotAll, RequestSpec, TakeSpec};
 
-/// How many locks a call may name: a script that takes more would block the server for too
+/// What a call names: the locks, and the rates.
+pub(crate) type SetSpec = (Vec<RequestSpec>, Vec<TakeSpec>);
+
+/// How many locks and rates a call may name: a script that takes more would block the server for too
 /// long.
 pub(crate) const MAX_KEYS: usize = 64;
 
@@ -37,62 +41,76 @@ pub(crate) const MAX_KEYS: usize = 64;
 /// are cancelled.
 pub(crate) async fn acquire_all(
     shared: &Arc<Shared>,
-    specs: Vec<RequestSpec>,
+    set: SetSpec,
     options: Options,
 ) -> Result<LeaseSet, LockError> {
-    let client = &shared.client;
+    let (locks, rates) = in_order(set)?;
+    let [first, ..] = &locks[..] else {
+        let mut leases = LeaseSet::new();
+        leases.rates = acquire_rates(shared, &rates, options).await?;
+        return Ok(leases);
+    };
+    check(shared, &first.key, &rates, &options)?;
+    let (patience, rates) = (Patience::new(shared, options), Rates::of(&rates));
+    OrderedAcquire { patience, locks: &locks, rates }.acquire().await
+}
+
+/// Takes of rates, within the wait of the options. There is at least one.
+pub(crate) async fn acquire_rates(
+    shared: &Arc<Shared>,
+    rates: &[TakeSpec],
+    options: Options,
+) -> Result<Vec<RateStatus>, LockError> {
+    check(shared, &rates[0].key, rates, &options)?;
+    let mut patience = Patience::new(shared, options);
+    let taken = Rates::of(rates).acquire(&mut patience).await?;
+    TakenRates::settle(shared, &taken);
+    Ok(taken)
+}
+
+/// Refuses what can't be acquired.
+fn check(
+    shared: &Shared,
+    first: &LockKey,
+    rates: &[TakeSpec],
+    options: &Options,
+) -> Result<(), LockError> {
     options.check(false)?;
-    let specs = in_order(specs)?;
-    client.check_not_forked(Step::Acquire, &specs[0].key)?;
+    shared.client.check_not_forked(Step::Acquire, first)?;
     check_timers()?;
-    let locks = specs.partition_point(|spec| !spec.kind.is_rate());
-    if locks < specs.len() && !client.store.has_queue() {
+    if !rates.is_empty() && !shared.client.store.has_queue() {
         return Err(LockError::Unsupported { what: "a rate limit" });
     }
-    let patience = Patience::new(shared, options);
-    let (locks, rates) = specs.split_at(locks);
-    let rates = Rates::of(rates);
-    OrderedAcquire { patience, specs: &specs, locks, rates }.acquire().await
+    Ok(())
 }
 
-/// Takes a part of a rate, within the wait of the options.
-pub(crate) async fn acquire_rate(
-    shared: &Arc<Shared>,
-    spec: RequestSpec,
-    options: Options,
-) -> Result<RateStatus, LockError> {
-    let mut set = acquire_all(shared, vec![spec], options).await?;
-    Ok(set.rates.pop().expect("a set has what it was asked for"))
-}
-
-/// Sorts them by name, the rates behind the locks. A mutex, a reader or a writer that is named twice
-/// counts once.
-pub(crate) fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, LockError> {
+/// Sorts both by name. A mutex, a reader or a writer that is named twice counts once.
+pub(crate) fn in_order((mut locks, mut rates): SetSpec) -> Result<SetSpec, LockError> {
     let refuse = |problem| Err(LockError::InvalidOption { option: "keys", problem });
-    specs.sort_by(|one, other| {
-        one.kind.is_rate().cmp(&other.kind.is_rate()).then(one.key.cmp(&other.key))
-    });
-    specs.dedup_by(|one, other| {
+    locks.sort_by(|one, other| one.key.cmp(&other.key));
+    rates.sort_by(|one, other| one.key.cmp(&other.key));
+    locks.dedup_by(|one, other| {
         let counts_once = matches!(one.kind, Kind::Mutex | Kind::Read | Kind::Write);
         one.key == other.key && one.kind == other.kind && counts_once
     });
-    if specs.is_empty() || specs.len() > MAX_KEYS {
-        return refuse(format!("{} keys are named; name 1 to {MAX_KEYS}", specs.len()));
+    let count = locks.len() + rates.len();
+    if count == 0 || count > MAX_KEYS {
+        return refuse(format!("{count} keys are named; name 1 to {MAX_KEYS}"));
     }
     // A lock and a rate of one name are two things.
-    let is_twice = |pair: &&[RequestSpec]| {
-        pair[0].key == pair[1].key && pair[0].kind.is_rate() == pair[1].kind.is_rate()
-    };
-    let Some(pair) = specs.windows(2).find(is_twice) else {
-        return Ok(specs);
+    if let Some(pair) = rates.windows(2).find(|pair| pair[0].key == pair[1].key) {
+        let key = &pair[0].key;
+        return refuse(format!(
+            "`{key}` is named for two rates; name it once, with the weight of both"
+        ));
+    }
+    let Some(pair) = locks.windows(2).find(|pair| pair[0].key == pair[1].key) else {
+        return Ok((locks, rates));
     };
     let key = &pair[0].key;
     refuse(match (pair[0].kind, pair[1].kind) {
         (Kind::Semaphore { .. }, Kind::Semaphore { .. }) => {
             format!("`{key}` is named for two permits; name it once, with the weight of both")
-        }
-        (Kind::Rate { .. }, Kind::Rate { .. }) => {
-            format!("`{key}` is named for two rates; name it once, with the weight of both")
         }
         (Kind::Read | Kind::Write, Kind::Read | Kind::Write) => {
             format!("`{key}` is named twice; name it once")
@@ -103,8 +121,7 @@ pub(crate) fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, 
 
 struct OrderedAcquire<'a> {
     patience: Patience<'a>,
-    /// The locks, and behind them the rates: each sorted by name, of which all are different.
-    specs: &'a [RequestSpec],
+    /// At least one, sorted by name, of which all are different.
     locks: &'a [RequestSpec],
     rates: Rates<'a>,
 }
@@ -121,7 +138,7 @@ impl<'a> OrderedAcquire<'a> {
                 None => self.acquire_in_order().await?,
             };
             if leases.is_held() && leases.len() == self.locks.len() {
-                if leases.rates().len() < self.rates.len() {
+                if leases.rates().len() < self.rates.specs().len() {
                     match self.rates.take(&mut self.patience).await? {
                         Ok(rates) => leases.rates = rates,
                         Err(used_up) => {
@@ -132,6 +149,7 @@ impl<'a> OrderedAcquire<'a> {
                     }
                 }
                 if leases.is_held() {
+                    TakenRates::settle(self.patience.shared, leases.rates());
                     return Ok(leases);
                 }
             }
@@ -139,23 +157,22 @@ impl<'a> OrderedAcquire<'a> {
             drop(TakenRates::of(self.patience.shared, std::mem::take(&mut leases.rates)));
             // One was lost before all were held, or had ended when it arrived.
             let lost = leases.iter().find(|lease| !lease.is_held()).map(Lease::key);
-            let lost = self.specs.iter().find(|spec| Some(&spec.key) == lost);
-            let lost = lost.unwrap_or(&self.specs[0]);
+            let lost = self.locks.iter().find(|spec| Some(&spec.key) == lost);
+            let lost = lost.unwrap_or(&self.locks[0]);
             let _ = leases.release().await;
-            self.patience.pause(NotGranted::TooLate, lost).await?;
+            self.patience.pause(NotGranted::TooLate, lost.into()).await?;
         }
     }
 
     /// Acquires all by one command, if all are free and nobody waits for any. `None` if they
     /// must be acquired in order.
     async fn acquire_atomically(&mut self) -> Result<Option<LeaseSet>, LockError> {
-        let first = match self.specs {
-            [one] if !one.kind.is_rate() => return Ok(None),
-            [first, ..] => first,
-            [] => return Ok(None),
-        };
-        let mut pending =
-            AtomicAcquire::new(self.patience.shared, self.specs, self.patience.options);
+        let (locks, rates) = (self.locks, self.rates.specs());
+        if locks.len() + rates.len() == 1 {
+            return Ok(None);
+        }
+        let (shared, options) = (self.patience.shared, self.patience.options);
+        let mut pending = AtomicAcquire::new(shared, locks, rates, options);
         loop {
             if self.locks.iter().any(|spec| self.patience.shared.queues.has_waiters(spec)) {
                 return Ok(None);
@@ -164,15 +181,16 @@ impl<'a> OrderedAcquire<'a> {
             let limit = self.patience.schedule.time_limit(store, self.patience.options.first_ttl());
             match within(limit, pin!(pending.ask())).await.unwrap_or_else(Err) {
                 Ok(Ok(leases)) => {
-                    self.patience.count(self.specs);
+                    self.patience.count(locks);
+                    self.patience.count(rates);
                     return Ok(Some(leases));
                 }
-                Ok(Err(NotAll::UsedUp(index, short))) if let Some(spec) = self.specs.get(index) => {
+                Ok(Err(NotAll::UsedUp(index, short))) if let Some(spec) = rates.get(index) => {
                     self.rates.wait_for((spec, short), &self.patience).await?;
                 }
                 Ok(Err(refusal)) => match self.busy(refusal) {
                     Some(spec) if let Err(closed) = self.in_force(spec) => {
-                        return self.patience.give_up(spec, *closed);
+                        return self.patience.give_up(spec.into(), *closed);
                     }
                     Some(spec) if self.patience.schedule.is_try() => self.refuse(spec).await?,
                     _ => return Ok(None),
@@ -182,7 +200,7 @@ impl<'a> OrderedAcquire<'a> {
                 Err(error) if !error.is_passing => return Ok(None),
                 Err(error) => {
                     self.rates.leave_turn();
-                    self.patience.pause(NotGranted::Fault(error), first).await?;
+                    self.patience.pause(NotGranted::Fault(error), (&locks[0]).into()).await?;
                 }
             }
         }
@@ -194,15 +212,13 @@ impl<'a> OrderedAcquire<'a> {
         let lease = acquire(self.patience.shared, spec.clone(), self.patience.options).await?;
         // It may have lingered here.
         let _ = lease.release_now().await;
-        self.patience.pause(NotGranted::TooLate, spec).await
+        self.patience.pause(NotGranted::TooLate, spec.into()).await
     }
 
     /// Acquires one after another. The set is smaller than asked for if a held lease was lost.
     async fn acquire_in_order(&mut self) -> Result<LeaseSet, LockError> {
-        if !self.locks.is_empty() {
-            // Others may ask for the rate meanwhile.
-            self.rates.leave_turn();
-        }
+        // Others may ask for the rate meanwhile.
+        self.rates.leave_turn();
         let mut held = LeaseSet::new();
         for spec in self.locks {
             let wait = self.patience.schedule.wait_left(self.patience.shared.client.store.now());

@@ -8,10 +8,30 @@ use tokio::time::sleep;
 use super::schedule::AskSchedule;
 use crate::client::not_granted::NotGranted;
 use crate::core::error::LockError;
+use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::engine::shared::Shared;
-use crate::state::telemetry::MeasuredAttempt;
-use crate::store::RequestSpec;
+use crate::state::telemetry::{MeasuredAttempt, Subject};
+use crate::store::{RequestSpec, TakeSpec};
+
+/// A lock or a rate that an acquisition is about.
+#[derive(Clone, Copy)]
+pub(super) struct Of<'a> {
+    kind: Subject,
+    pub(super) key: &'a LockKey,
+}
+
+impl<'a> From<&'a RequestSpec> for Of<'a> {
+    fn from(spec: &'a RequestSpec) -> Self {
+        Self { kind: spec.kind.into(), key: &spec.key }
+    }
+}
+
+impl<'a> From<&'a TakeSpec> for Of<'a> {
+    fn from(spec: &'a TakeSpec) -> Self {
+        Self { kind: Subject::Rate, key: &spec.key }
+    }
+}
 
 /// The caller's options, and when the acquisition began.
 pub(super) struct Patience<'a> {
@@ -28,14 +48,10 @@ impl<'a> Patience<'a> {
     }
 
     /// Pauses before the next attempt, if there is time left.
-    pub(super) async fn pause(
-        &mut self,
-        refusal: NotGranted,
-        spec: &RequestSpec,
-    ) -> Result<(), LockError> {
+    pub(super) async fn pause(&mut self, refusal: NotGranted, of: Of<'_>) -> Result<(), LockError> {
         let Some(pause) = self.schedule.next(self.shared.client.store.now(), &refusal, true) else {
-            let error = self.schedule.error(refusal, spec.key.clone());
-            return self.give_up(spec, error);
+            let error = self.schedule.error(refusal, of.key.clone());
+            return self.give_up(of, error);
         };
         // A try needs no timer.
         if !pause.is_zero() {
@@ -48,17 +64,18 @@ impl<'a> Patience<'a> {
     }
 
     /// Counts an attempt that failed because of this lock or rate.
-    pub(super) fn give_up<T>(&self, spec: &RequestSpec, error: LockError) -> Result<T, LockError> {
+    pub(super) fn give_up<T>(&self, of: Of<'_>, error: LockError) -> Result<T, LockError> {
         let refused = Err(error);
-        MeasuredAttempt::new(spec.kind, &spec.key).end(|| self.waited(), &refused);
+        MeasuredAttempt::new(of.kind, of.key).end(|| self.waited(), &refused);
         refused
     }
 
     /// Counts an attempt that was granted.
-    pub(super) fn count(&self, specs: &[RequestSpec]) {
+    pub(super) fn count<'s>(&self, all: impl IntoIterator<Item: Into<Of<'s>>>) {
         let waited = self.waited();
-        for spec in specs {
-            MeasuredAttempt::new(spec.kind, &spec.key).end(|| waited, &Ok(()));
+        for of in all {
+            let of = of.into();
+            MeasuredAttempt::new(of.kind, of.key).end(|| waited, &Ok(()));
         }
     }
 

@@ -15,7 +15,7 @@ use crate::engine::rate_status::RateStatus;
 use crate::engine::rate_turns::RateTurn;
 use crate::engine::shared::Shared;
 use crate::keeper::UnknownOutcome;
-use crate::store::{Kind, NotAll, RequestSpec};
+use crate::store::{NotAll, TakeSpec};
 
 /// What was taken from rates, and is given back in the background if it is dropped.
 pub(super) struct TakenRates<'a> {
@@ -31,15 +31,22 @@ impl<'a> TakenRates<'a> {
     fn keep(mut self) -> Vec<RateStatus> {
         std::mem::take(&mut self.rates)
     }
+
+    /// Notes that they are used: none is given back from now on.
+    pub(super) fn settle(shared: &Shared, rates: &[RateStatus]) {
+        for take in rates.iter().filter_map(RateStatus::settled) {
+            shared.settled_takes.add(&take.key, take.id);
+        }
+    }
 }
 
 impl Drop for TakenRates<'_> {
     fn drop(&mut self) {
         if !self.rates.is_empty() {
-            let requests = self.rates.drain(..).map(RateStatus::into_request).collect();
+            let takes = self.rates.drain(..).map(|it| it.into_take().into()).collect();
             let client = &self.shared.client;
             let outcome = UnknownOutcome::new(None, client.store.now());
-            client.keeper.cancel_later(requests, None, outcome);
+            client.keeper.cancel_later(takes, None, outcome);
         }
     }
 }
@@ -49,23 +56,40 @@ impl Drop for TakenRates<'_> {
 const LONGEST_TURN: Duration = Duration::from_secs(6);
 
 /// The rate that was used up, and after how long it is not.
-type UsedUp<'a> = (&'a RequestSpec, Duration);
+pub(super) type UsedUp<'a> = (&'a TakeSpec, Duration);
 
 /// The rates of a set.
 pub(super) struct Rates<'a> {
     /// Sorted by name.
-    specs: &'a [RequestSpec],
+    specs: &'a [TakeSpec],
     /// The turn to ask for the rate that was used up.
     turn: Option<RateTurn>,
 }
 
 impl<'a> Rates<'a> {
-    pub(super) fn of(specs: &'a [RequestSpec]) -> Self {
+    pub(super) fn of(specs: &'a [TakeSpec]) -> Self {
         Self { specs, turn: None }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.specs.len()
+    pub(super) fn specs(&self) -> &'a [TakeSpec] {
+        self.specs
+    }
+
+    /// Takes of all of them, and waits until that is possible. Only where no lock is held.
+    pub(super) async fn acquire(
+        &mut self,
+        patience: &mut Patience<'a>,
+    ) -> Result<Vec<RateStatus>, LockError> {
+        self.line_up(patience).await?;
+        loop {
+            if patience.shared.client.keeper.shutdown.has_begun() {
+                return Err(LockError::ShutDown);
+            }
+            match self.take(patience).await? {
+                Ok(taken) => return Ok(taken),
+                Err(used_up) => self.wait_for(used_up, patience).await?,
+            }
+        }
     }
 
     /// Lets others ask for the rate meanwhile.
@@ -105,23 +129,24 @@ impl<'a> Rates<'a> {
     /// Asks until the store answers.
     async fn ask(
         &mut self,
-        specs: &'a [RequestSpec],
+        specs: &'a [TakeSpec],
         patience: &mut Patience<'a>,
     ) -> Result<Result<Vec<RateStatus>, NotAll>, LockError> {
-        let mut pending = AtomicAcquire::new(patience.shared, specs, patience.options);
+        let anew = |patience: &Patience<'a>| {
+            AtomicAcquire::new(patience.shared, &[], specs, patience.options)
+        };
+        let mut pending = anew(patience);
         loop {
             let store = &*patience.shared.client.store;
             let limit = patience.schedule.time_limit(store, patience.options.first_ttl());
             let answer = within(limit, pin!(pending.ask())).await.unwrap_or_else(Err);
             match answer {
                 // What replicas have not confirmed was given back.
-                Ok(Err(NotAll::Busy(_))) => {
-                    pending = AtomicAcquire::new(patience.shared, specs, patience.options);
-                }
+                Ok(Err(NotAll::GivenBack)) => pending = anew(patience),
                 Ok(taken) => return Ok(taken.map(|taken| taken.rates)),
                 Err(error) => {
                     self.leave_turn();
-                    patience.pause(NotGranted::Fault(error), &specs[0]).await?;
+                    patience.pause(NotGranted::Fault(error), (&specs[0]).into()).await?;
                 }
             }
         }
@@ -130,13 +155,12 @@ impl<'a> Rates<'a> {
     /// Goes behind those in this process that wait for one of the rates already.
     pub(super) async fn line_up(&mut self, patience: &Patience<'_>) -> Result<(), LockError> {
         let turns = &patience.shared.rate_turns;
-        let is_taken = |rate: &&RequestSpec| turns.are_taken(&rate.key);
+        let is_taken = |rate: &&TakeSpec| turns.are_taken(&rate.key);
         if !patience.schedule.is_try()
             && let Some(spec) = self.specs.iter().find(is_taken)
-            && let Some((rate, weight)) = spec.kind.rate()
         {
             // Those before it take something, too.
-            let least = Duration::from_micros(rate.micros(weight));
+            let least = Duration::from_micros(spec.rate.micros(spec.weight));
             self.turn = wait_for_turn(patience, (spec, least)).await?;
         }
         Ok(())
@@ -181,17 +205,16 @@ async fn wait<T>(
     let client = &patience.shared.client;
     let left = patience.schedule.left(client.store.now());
     if least > left {
-        return patience.give_up(spec, used_up(spec, least));
+        return patience.give_up(spec.into(), used_up(spec, least));
     }
     tokio::select! {
         biased;
         it = something => Ok(it),
         () = client.keeper.shutdown.begun() => Err(LockError::ShutDown),
-        () = sleep(left) => patience.give_up(spec, used_up(spec, least)),
+        () = sleep(left) => patience.give_up(spec.into(), used_up(spec, least)),
     }
 }
 
-fn used_up(spec: &RequestSpec, retry_after: Duration) -> LockError {
-    let Kind::Rate { rate, .. } = spec.kind else { unreachable!("only a rate is used up") };
-    LockError::RateLimited { key: spec.key.clone(), rate, retry_after }
+fn used_up(spec: &TakeSpec, retry_after: Duration) -> LockError {
+    LockError::RateLimited { key: spec.key.clone(), rate: spec.rate, retry_after }
 }

@@ -133,7 +133,7 @@ impl Drop for Asking {
         if !self.is_settled {
             // In this order: who asks the store next knows of the cancel.
             let outcome = UnknownOutcome::new(self.unanswered_since, self.sent);
-            let requests = vec![self.request.clone()];
+            let requests = vec![self.request.clone().into()];
             self.queues.client.keeper.cancel_later(
                 requests,
                 self.command.take().map(Reply::of_any),

@@ -79,7 +79,7 @@ impl LocalQueues {
     /// Takes back the request of a lease that nobody uses.
     fn cancel(&self, request: Request, unanswered_since: Option<Instant>) {
         let outcome = UnknownOutcome::new(unanswered_since, self.now());
-        self.client.keeper.cancel_later(vec![request], None, outcome);
+        self.client.keeper.cancel_later(vec![request.into()], None, outcome);
     }
 
     /// Ends the idle leases of a queue, and lets those in use be handed on for one more turn.

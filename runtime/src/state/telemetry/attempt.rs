@@ -7,22 +7,21 @@ use tracing::field::Empty;
 
 #[cfg(feature = "metrics")]
 use super::label::of_lock;
-use super::label::{SPANS, kind_name};
+use super::label::{SPANS, Subject, kind_name};
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
-use crate::store::Kind;
 
 /// An acquisition under way. One that is dropped without a result was cancelled.
 pub(crate) struct MeasuredAttempt {
     span: Span,
     #[cfg(feature = "metrics")]
-    counted_as: (Kind, Option<&'static str>),
+    counted_as: (Subject, Option<&'static str>),
     has_ended: bool,
 }
 
 impl MeasuredAttempt {
-    pub(crate) fn new(kind: Kind, key: &LockKey) -> Self {
-        let label = key.label();
+    pub(crate) fn new(of: impl Into<Subject>, key: &LockKey) -> Self {
+        let (kind, label) = (of.into(), key.label());
         #[cfg(feature = "metrics")]
         of_lock!(gauge, "leasehold_waiting", kind, label).increment(1);
         let span = tracing::debug_span!(

@@ -6,15 +6,28 @@ use crate::store::Kind;
 /// locks: who collects traces need not collect those.
 pub(super) const SPANS: &str = "leasehold::spans";
 
+/// What is told of: a lock of some kind, or a rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Subject {
+    Lock(Kind),
+    Rate,
+}
+
+impl From<Kind> for Subject {
+    fn from(kind: Kind) -> Self {
+        Self::Lock(kind)
+    }
+}
+
 /// The name of a kind, as it stands in metrics, events and spans.
-pub(super) fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Mutex | Kind::Once(_) => "mutex",
-        Kind::Reentrant => "reentrant_mutex",
-        Kind::Semaphore { .. } => "semaphore",
-        Kind::Read => "read",
-        Kind::Write => "write",
-        Kind::Rate { .. } => "rate",
+pub(super) fn kind_name(of: impl Into<Subject>) -> &'static str {
+    match of.into() {
+        Subject::Lock(Kind::Mutex | Kind::Once(_)) => "mutex",
+        Subject::Lock(Kind::Reentrant) => "reentrant_mutex",
+        Subject::Lock(Kind::Semaphore { .. }) => "semaphore",
+        Subject::Lock(Kind::Read) => "read",
+        Subject::Lock(Kind::Write) => "write",
+        Subject::Rate => "rate",
     }
 }
 
@@ -23,11 +36,11 @@ pub(super) fn kind_name(kind: Kind) -> &'static str {
 #[cfg(feature = "metrics")]
 macro_rules! of_lock {
     ($metric:ident, $name:literal, $kind:expr, $lock:expr $(, $label:literal => $value:expr)*) => {
-        match ($kind, $lock) {
-            ($crate::store::Kind::Mutex | $crate::store::Kind::Once(_), None) => {
+        match ($crate::state::telemetry::label::Subject::from($kind), $lock) {
+            ($crate::state::telemetry::label::Subject::Lock($crate::store::Kind::Mutex | $crate::store::Kind::Once(_)), None) => {
                 metrics::$metric!($name, "kind" => "mutex", "lock" => "(no label)" $(, $label => $value)*)
             }
-            ($crate::store::Kind::Semaphore { .. }, None) => {
+            ($crate::state::telemetry::label::Subject::Lock($crate::store::Kind::Semaphore { .. }), None) => {
                 metrics::$metric!($name, "kind" => "semaphore", "lock" => "(no label)" $(, $label => $value)*)
             }
             (kind, lock) => {

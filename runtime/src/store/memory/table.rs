@@ -10,7 +10,7 @@ use crate::core::system_time::system_time;
 use crate::store::rules::{self, Context, Counters, LockState, RateState, Short, Time, Tokens};
 use crate::store::{
     All, Answer, ClientId, Command, Diagnosis, Hint, LimitCommand, LimitOf, LimitOverride,
-    ListPage, Listener, LockCommand, LockInfo, MOST_LIMITS, NotAll, Request, RequestCommand,
+    ListPage, Listener, LockCommand, LockInfo, MOST_LIMITS, NotAll, Request, Take,
 };
 
 /// All locks, the counters and the clients. A command never finds what expired before it.
@@ -37,16 +37,11 @@ impl Table {
     pub(super) fn run(&mut self, command: &Command<'_>, now: Time) -> Answer {
         debug_assert!(self.hints.is_empty(), "hints that nobody has delivered");
         match command {
-            Command::Request(request, RequestCommand::Cancel)
-                if let Some(part) = request.kind.rate() =>
-            {
-                let rate = self.rates.entry(request.key.clone()).or_default();
-                rate.give_back(request.id, part, now).into()
-            }
             Command::Request(request, command) => self.with(&request.key, now, |lock, context| {
                 rules::run(lock, request, *command, context)
             }),
-            Command::AcquireAll(requests) => self.acquire_all(requests, now).into(),
+            Command::AcquireAll(locks, takes) => self.acquire_all(locks, takes, now).into(),
+            Command::GiveBack(take) => self.rate(&take.key).give_back(take, now).into(),
             Command::RenewAll(requests) => {
                 let renew = |request: &Request| {
                     Ok(self.with(&request.key, now, |lock, _| rules::renew(lock, request, now)))
@@ -73,34 +68,34 @@ impl Table {
         }
     }
 
-    fn acquire_all(&mut self, requests: &[Request], now: Time) -> All {
-        if !requests.iter().all(|it| it.kind.can_join_others()) {
+    fn acquire_all(&mut self, locks: &[Request], takes: &[Take], now: Time) -> All {
+        if !locks.iter().all(|it| it.kind.can_join_others()) {
             return Err(NotAll::Unknown);
         }
         self.sweep_rates(now);
-        for (index, request) in requests.iter().enumerate() {
-            if let Some(part) = request.kind.rate() {
-                let rate = self.rates.entry(request.key.clone()).or_default();
-                let is_available = rate.is_available(request.id, part, now);
-                is_available.map_err(|short| match short {
-                    Short::For(time) => NotAll::UsedUp(index, time),
-                    Short::ForEver => NotAll::Busy(index),
-                })?;
-            } else if !self
-                .with(&request.key, now, |lock, _| rules::is_available(lock, request, now))
-            {
+        for (index, request) in locks.iter().enumerate() {
+            if !self.with(&request.key, now, |lock, _| rules::is_available(lock, request, now)) {
                 return Err(NotAll::Busy(index));
             }
         }
-        let take = |request: &Request| match request.kind.rate() {
-            Some(part) => {
-                self.rates.entry(request.key.clone()).or_default().take(request.id, part, now)
-            }
-            None => {
-                self.with(&request.key, now, |lock, context| rules::take(lock, request, context))
-            }
-        };
-        Ok(requests.iter().map(take).collect())
+        for (index, take) in takes.iter().enumerate() {
+            self.rate(&take.key).is_available(take, now).map_err(|short| match short {
+                Short::For(time) => NotAll::UsedUp(index, time),
+                Short::ForEver => NotAll::GivenBack,
+            })?;
+        }
+        let mut answer = Vec::with_capacity(locks.len() + takes.len());
+        for request in locks {
+            let token =
+                self.with(&request.key, now, |lock, context| rules::take(lock, request, context));
+            answer.push(token);
+        }
+        answer.extend(takes.iter().map(|take| self.rate(&take.key).take(take, now)));
+        Ok(answer)
+    }
+
+    fn rate(&mut self, key: &LockKey) -> &mut RateState {
+        self.rates.entry(key.clone()).or_default()
     }
 
     /// As [`sweep`](Self::sweep), of the rates.
@@ -221,7 +216,7 @@ mod tests {
 
     use super::*;
     use crate::store::{
-        AnswerOf, Attempt, Ended, Kind, QueuePosition, Renewal, RequestId, Waiting,
+        AnswerOf, Attempt, Ended, Kind, QueuePosition, Renewal, RequestCommand, RequestId, Waiting,
     };
 
     const SECOND: Duration = Duration::from_secs(1);

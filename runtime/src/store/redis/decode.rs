@@ -70,21 +70,21 @@ pub(super) fn is_grant(answer: &[u64]) -> bool {
     matches!(*answer, [1, ..])
 }
 
-/// Decodes the answer to an acquire of `count` locks.
-pub(super) fn all(answer: &[u64], count: usize) -> Option<All> {
-    match answer {
-        [0, place] => Some(Err(NotAll::Busy(index(*place, count)?))),
-        [0, place, short] => {
-            Some(Err(NotAll::UsedUp(index(*place, count)?, Duration::from_micros(*short))))
+/// Decodes the answer to an acquire of so many locks and rates.
+pub(super) fn all(answer: &[u64], (locks, rates): (usize, usize)) -> Option<All> {
+    Some(match answer {
+        [0, nth] if *nth > 0 => {
+            let index = usize::try_from(nth - 1).ok()?;
+            let is_lock = index < locks;
+            Err(if is_lock { NotAll::Busy(index) } else { NotAll::GivenBack })
         }
-        [1, tokens @ ..] => (tokens.len() == count).then(|| Ok(tokens.to_vec())),
-        _ => None,
-    }
-}
-
-/// The index of the nth of `count`.
-fn index(nth: u64, count: usize) -> Option<usize> {
-    usize::try_from(nth).ok()?.checked_sub(1).filter(|index| *index < count)
+        [0, nth, short] => {
+            let index = usize::try_from(*nth).ok()?.checked_sub(1 + locks)?;
+            Err(NotAll::UsedUp(index, Duration::from_micros(*short)))
+        }
+        [1, all @ ..] if all.len() == locks + rates => Ok(all.to_vec()),
+        _ => return None,
+    })
 }
 
 pub(super) fn renewal(answer: &[u64]) -> Option<Renewal> {

@@ -78,7 +78,6 @@ impl Encoder {
             Kind::Reentrant => reentrant,
             Kind::Semaphore { .. } => semaphore,
             Kind::Read | Kind::Write => rw,
-            Kind::Rate { .. } => unreachable!("{}", Kind::NO_LEASE),
         };
         self.lock(&request.key, script).arg(holder(request))
     }
@@ -216,11 +215,6 @@ impl Encoder {
     }
 
     pub(super) fn cancel(&self, request: &Request) -> Encoded {
-        if let Kind::Rate { rate, weight } = request.kind {
-            let command = Encoded::new(&script::RATE_GIVE_BACK);
-            let command = command.lock_keys(&request.key, &self.prefix);
-            return command.arg(request.id.as_bytes()).number(rate.micros(weight));
-        }
         self.of(request, &script::CANCEL).arg(&*self.channel(&request.key))
     }
 

@@ -17,7 +17,6 @@ pub(super) fn holder(request: &Request) -> Cow<'_, [u8]> {
         Kind::Reentrant => "e".to_owned(),
         Kind::Read => "r".to_owned(),
         Kind::Write => "w".to_owned(),
-        Kind::Rate { .. } => unreachable!("{}", Kind::NO_LEASE),
     };
     how += &suffix(request);
     Cow::Owned([request.id.as_bytes(), how.as_bytes()].concat())

@@ -54,11 +54,13 @@ impl LazyStore {
         let command_timeout = self.connecting.command_timeout;
         Some(match command {
             Command::Request(request, _) => limit(request.ttl, command_timeout),
-            Command::AcquireAll(requests) | Command::RenewAll(requests) => {
+            Command::AcquireAll(requests, _) | Command::RenewAll(requests) => {
                 let limits = requests.iter().map(|request| limit(request.ttl, command_timeout));
                 limits.min().unwrap_or(command_timeout)
             }
-            Command::Lock(..) | Command::List(..) | Command::Limits(_) => command_timeout,
+            Command::GiveBack(_) | Command::Lock(..) | Command::List(..) | Command::Limits(_) => {
+                command_timeout
+            }
             // A little longer than a command, so that it can say why there is no connection.
             Command::Diagnose => command_timeout * 3,
             // No caller waits for the answer.
@@ -113,7 +115,7 @@ impl Store for LazyStore {
                 Command::Request(_, RequestCommand::Complete(_) | RequestCommand::Linger(_)) => {
                     false
                 }
-                Command::AcquireAll(_) | Command::List(..) => !self.is_quorum(),
+                Command::AcquireAll(..) | Command::List(..) => !self.is_quorum(),
                 _ => true,
             }
     }

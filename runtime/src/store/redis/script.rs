@@ -282,7 +282,8 @@ scripts! {
     LOCK_KEEP_OFFER = "lock/keep_offer" frees ["record", "token", "fields", "waiter", "queue", "holder", "prolong"]
         (lock, holders; holder, until_ms);
     LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);
-    RATE_TAKE = "rate/take" grants several ["record", "token", "take_rate", "for_each"] (rate; id, weight_us, burst_us);
+    RATE_TAKE = "rate/take" grants several ["record", "token", "take_rate", "for_each"]
+        (rate; id, weight_us, burst_us, settled);
     RATE_GIVE_BACK = "rate/give_back" frees ["record", "token", "take_rate"] (rate; id, weight_us);
     LIMITS_READ = "limits/read" frees [] (limits; keep_ms);
     LIMITS_CHANGE = "limits/change" frees [] (limits; field, value, keep_ms, most, channel);

@@ -21,7 +21,7 @@ use crate::core::name_pattern::NamePattern;
 use crate::store::{
     Answer, AnswerOf, ClientId, ClientInfo, Command, LimitCommand, ListCursor, ListPage, Listener,
     LockCommand, NotAll, Request, RequestCommand, SUBSCRIBING, Store, StoreError, StoreFuture,
-    Subscription, at_once,
+    Subscription, Take, at_once,
 };
 use crate::system;
 
@@ -53,11 +53,13 @@ impl RedisStore {
 
     /// Sends a command that may grant the requests. If replicas must confirm a grant, it counts only
     /// then.
-    fn send_for_grant(&self, command: Encoded, requests: &[Request]) -> PendingAnswer {
-        let limits = requests.iter().map(|request| self.limit(request));
+    fn send_for_grant(&self, command: Encoded, locks: &[Request], takes: &[Take]) -> PendingAnswer {
+        let limits = locks.iter().map(|request| self.limit(request));
         let limit = limits.min().unwrap_or(self.command_timeout);
         self.send_confirmed(command, limit, decode::is_grant, || {
-            Unconfirmed::TakeBack(requests.iter().map(|it| self.encoder.cancel(it)).collect())
+            let locks = locks.iter().map(|it| self.encoder.cancel(it));
+            let takes = takes.iter().map(|it| self.encoder.give_back(it));
+            Unconfirmed::TakeBack(locks.chain(takes).collect())
         })
     }
 
@@ -79,7 +81,7 @@ impl RedisStore {
         let (encoded, decode) = self.encoder.for_request(request, command);
         let answer = match command {
             RequestCommand::Acquire(_) => {
-                self.send_for_grant(encoded, std::slice::from_ref(request))
+                self.send_for_grant(encoded, std::slice::from_ref(request), &[])
             }
             RequestCommand::Complete(_) => {
                 let has_ended = |answer: &[u64]| matches!(*answer, [1, ..]);
@@ -90,11 +92,12 @@ impl RedisStore {
         Box::pin(async move { decode(answer.await) })
     }
 
-    fn send_for_all(&self, requests: &[Request]) -> StoreFuture<Answer> {
-        let command = self.encoder.acquire_all(requests);
-        let (answer, count) = (self.send_for_grant(command, requests), requests.len());
+    fn send_for_all(&self, locks: &[Request], takes: &[Take]) -> StoreFuture<Answer> {
+        let command = self.encoder.acquire_all(locks, takes);
+        let answer = self.send_for_grant(command, locks, takes);
+        let counts = (locks.len(), takes.len());
         Box::pin(async move {
-            let read = |answer: &[u64]| decode::all(answer, count);
+            let read = |answer: &[u64]| decode::all(answer, counts);
             // A request for the one lock finds a value of another type, and names it.
             decode_numbers(answer.await, Err(NotAll::Unknown), read).map(Answer::All)
         })
@@ -104,15 +107,21 @@ impl RedisStore {
     fn is_possible(&self, command: &Command<'_>) -> bool {
         command.fits_kind()
             && match command {
-                Command::AcquireAll(requests) => self.can_share_command(requests),
+                Command::AcquireAll(locks, takes) => self.can_share_command(locks, takes),
                 Command::Diagnose => cfg!(feature = "doctor"),
                 _ => true,
             }
     }
 
-    fn can_share_command(&self, requests: &[Request]) -> bool {
-        let Some(first) = requests.first() else { return false };
-        requests.iter().all(|it| self.transport.can_share_command(&first.key, &it.key))
+    fn can_share_command(&self, locks: &[Request], takes: &[Take]) -> bool {
+        let mut keys = locks.iter().map(|it| &it.key).chain(takes.iter().map(|it| &it.key));
+        let Some(first) = keys.next() else { return false };
+        keys.all(|key| self.transport.can_share_command(first, key))
+    }
+
+    fn send_back(&self, take: &Take) -> StoreFuture<Answer> {
+        let answer = self.transport.send(self.encoder.give_back(take), self.command_timeout);
+        Box::pin(async move { decode::to_question(answer.await) })
     }
 
     fn send_renewals(&self, requests: &[Request]) -> StoreFuture<Answer> {
@@ -178,7 +187,7 @@ impl RedisStore {
 
 /// Refuses a command that a store can't do.
 fn refuse(command: &Command<'_>) -> StoreFuture<Answer> {
-    if let Command::AcquireAll(_) = command {
+    if let Command::AcquireAll(..) = command {
         return at_once(Ok(Answer::All(Err(NotAll::Unknown))));
     }
     at_once(Err(StoreError::impossible(format!("the store can't `{}`", command.name()))))
@@ -191,7 +200,8 @@ impl Store for RedisStore {
         }
         match command {
             Command::Request(request, command) => self.for_request(&request, command),
-            Command::AcquireAll(requests) => self.send_for_all(&requests),
+            Command::AcquireAll(locks, takes) => self.send_for_all(&locks, &takes),
+            Command::GiveBack(take) => self.send_back(&take),
             Command::RenewAll(requests) => self.send_renewals(&requests),
             Command::Lock(key, command) => self.about_lock(&key, command),
             Command::List(names, from) => self.send_list(names.into_owned(), from),

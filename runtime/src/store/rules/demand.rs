@@ -22,7 +22,6 @@ impl Demand {
             Kind::Reentrant => LockKind::ReentrantMutex,
             Kind::Semaphore { .. } => LockKind::Semaphore,
             Kind::Read | Kind::Write => LockKind::RwLock,
-            Kind::Rate { .. } => unreachable!("{}", Kind::NO_LEASE),
         }
     }
 

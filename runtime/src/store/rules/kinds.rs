@@ -29,7 +29,6 @@ impl Holders {
                     || !self.is_written(now)
                     || self.owns(more.owner.as_ref(), now)
             }
-            Kind::Rate { .. } => unreachable!("{}", Kind::NO_LEASE),
         }
     }
 
@@ -56,7 +55,6 @@ impl Holders {
             Kind::Semaphore { .. } => false,
             Kind::Mutex | Kind::Once(_) | Kind::Reentrant => self.ends_at(now).is_some(),
             Kind::Read | Kind::Write => self.is_written(now),
-            Kind::Rate { .. } => unreachable!("{}", Kind::NO_LEASE),
         };
         has_others && !self.owns(former.owner.as_ref(), now)
     }
@@ -74,7 +72,6 @@ impl Holders {
             Kind::Semaphore { .. } | Kind::Read => return 0,
             Kind::Mutex | Kind::Once(_) | Kind::Reentrant => self.ends_at(context.now).is_none(),
             Kind::Write => !self.has(id),
-            Kind::Rate { .. } => unreachable!("{}", Kind::NO_LEASE),
         };
         // A record that was lost has taken its token along.
         if is_new || token.number == 0 {

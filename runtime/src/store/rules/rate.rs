@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use super::limits::{BATCH, RATE_KEPT};
 use super::time::{Time, micros};
-use crate::core::rate::Rate;
-use crate::store::RequestId;
+use crate::store::{RequestId, Take};
 
 /// What a request took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,16 +70,14 @@ impl Part {
 
 impl RateState {
     /// Returns true if [`take`](Self::take) would find enough; otherwise after how long it would.
-    pub(in crate::store) fn is_available(
-        &mut self,
-        id: RequestId,
-        (rate, weight): (Rate, u32),
-        now: Time,
-    ) -> Result<(), Short> {
+    pub(in crate::store) fn is_available(&mut self, take: &Take, now: Time) -> Result<(), Short> {
         self.look(now);
-        let used = self.used_until + rate.micros(weight);
+        for settled in &take.settled {
+            self.takes.remove(settled);
+        }
+        let (used, rate) = (self.used_until + take.micros(), take.rate);
         let short = used.saturating_sub(rate.micros(rate.most_at_once()) + now.micros());
-        match self.part(id, now) {
+        match self.part(take.id, now) {
             Some(Part { was_given_back: true, .. }) => Err(Short::ForEver),
             None if short > 0 => Err(Short::For(Duration::from_micros(short))),
             _ => Ok(()),
@@ -88,16 +85,11 @@ impl RateState {
     }
 
     /// Takes it once for each request, and returns for how many microseconds the rate is used up.
-    pub(in crate::store) fn take(
-        &mut self,
-        id: RequestId,
-        (rate, weight): (Rate, u32),
-        now: Time,
-    ) -> u64 {
+    pub(in crate::store) fn take(&mut self, take: &Take, now: Time) -> u64 {
         self.look(now);
-        if self.part(id, now).is_none() {
-            self.used_until += rate.micros(weight);
-            self.note(id, (self.used_until, false), now);
+        if self.part(take.id, now).is_none() {
+            self.used_until += take.micros();
+            self.note(take.id, (self.used_until, false), now);
         }
         self.used_until - now.micros()
     }
@@ -105,27 +97,22 @@ impl RateState {
     /// Gives back what a request took, and returns true if it was something. What time has given back
     /// already is not given back once more. What others took after it counts so much sooner, as if the
     /// request had never come. A late copy of the take is refused.
-    pub(in crate::store) fn give_back(
-        &mut self,
-        id: RequestId,
-        (rate, weight): (Rate, u32),
-        now: Time,
-    ) -> bool {
+    pub(in crate::store) fn give_back(&mut self, take: &Take, now: Time) -> bool {
         self.look(now);
         let mut back = 0;
-        if let Some(Part { until, was_given_back: false }) = self.part(id, now) {
+        if let Some(Part { until, was_given_back: false }) = self.part(take.id, now) {
             let is_later = |(_, part): &(&RequestId, &Part)| part.until > until;
             let later: Vec<_> = self.takes.iter().filter(is_later).map(|(id, _)| *id).collect();
             // Otherwise it is left to time.
             if later.len() <= BATCH {
-                back = until.saturating_sub(now.micros()).min(rate.micros(weight));
+                back = until.saturating_sub(now.micros()).min(take.micros());
                 for id in later {
                     self.takes.entry(id).and_modify(|part| part.until -= back);
                 }
             }
         }
         self.used_until -= back;
-        self.note(id, (now.micros(), true), now);
+        self.note(take.id, (now.micros(), true), now);
         back > 0
     }
 

@@ -12,8 +12,7 @@ use super::rate::RateState;
 pub use super::rate::{Part, RatePicture, Short};
 use super::state::LockState;
 use super::time::Time;
-use crate::core::rate::Rate;
-use crate::store::{Answer, ClientId, Forced, Hint, Owner, Request, RequestCommand};
+use crate::store::{Answer, ClientId, Forced, Hint, Owner, Request, RequestCommand, Take};
 
 /// One lock, at the time of a command. Its methods run the rules.
 #[derive(Debug)]
@@ -135,22 +134,18 @@ impl ShadowRate {
     /// # Errors
     ///
     /// How long there is too little.
-    pub fn is_available(&mut self, request: &Request, now: Duration) -> Result<(), Short> {
-        self.0.is_available(request.id, of_rate(request), Time::since_beginning(now))
+    pub fn is_available(&mut self, take: &Take, now: Duration) -> Result<(), Short> {
+        self.0.is_available(take, Time::since_beginning(now))
     }
 
     /// Takes what a request wants, at this time since the Unix epoch: for how many microseconds the
     /// rate is used up.
-    pub fn take(&mut self, request: &Request, now: Duration) -> u64 {
-        self.0.take(request.id, of_rate(request), Time::since_beginning(now))
+    pub fn take(&mut self, take: &Take, now: Duration) -> u64 {
+        self.0.take(take, Time::since_beginning(now))
     }
 
     /// Gives back what a request took, and returns true if something was left of it.
-    pub fn give_back(&mut self, request: &Request, now: Duration) -> bool {
-        self.0.give_back(request.id, of_rate(request), Time::since_beginning(now))
+    pub fn give_back(&mut self, take: &Take, now: Duration) -> bool {
+        self.0.give_back(take, Time::since_beginning(now))
     }
-}
-
-fn of_rate(request: &Request) -> (Rate, u32) {
-    request.kind.rate().unwrap_or((Rate::per_second(1), 0))
 }

@@ -220,12 +220,15 @@ pub(super) struct RatePart<'a> {
     pub(super) weight_us: u64,
     /// Of a part that is given back it is not said.
     pub(super) burst_us: u64,
+    /// Earlier requests that it lets the server forget, one after another.
+    pub(super) settled: &'a [u8],
 }
 
 impl<'a> RatePart<'a> {
     fn read(key: &'a [u8], args: &'a [Vec<u8>]) -> Option<Self> {
         let burst_us = args.get(2).map_or(Some(u64::MAX), |it| number(it))?;
-        Some(Self { key, id: args.first()?, weight_us: number(args.get(1)?)?, burst_us })
+        let settled = args.get(3).map_or(&[][..], |it| it);
+        Some(Self { key, id: args.first()?, weight_us: number(args.get(1)?)?, burst_us, settled })
     }
 }
 
@@ -283,7 +286,7 @@ impl<'a> Call<'a> {
 
     /// The parts of rates: a key of each, and as many arguments.
     fn with_parts(mut self, keys: &'a [Vec<u8>], args: &'a [Vec<u8>]) -> Option<Self> {
-        let length = if self.script.verb == Verb::GiveBack { 2 } else { 3 };
+        let length = if self.script.verb == Verb::GiveBack { 2 } else { 4 };
         if args.len() != keys.len() * length {
             return None;
         }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use leasehold::store::rules::shadow::{Part, RatePicture, ShadowRate, Short};
-use leasehold::store::{Kind, Request, RequestId};
+use leasehold::store::{RequestId, Take};
 use leasehold::{LockKey, Rate};
 
 use super::call::{Call, RatePart, Verb};
+use super::format::ID;
 use super::stored::whole;
 use crate::server::keyspace::{Keyspace, Value};
 use crate::server::reply::Reply;
@@ -24,11 +25,19 @@ pub(super) type Pictures = Vec<Option<RatePicture>>;
 /// What was taken from the rates of a server.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
-    taken: BTreeMap<Vec<u8>, VecDeque<Taken>>,
+    taken: BTreeMap<Vec<u8>, TakenOf>,
     now_us: i64,
     /// How much was taken in all, and how much of it was given back.
     pub(super) takes: u64,
     pub(super) given_back: u64,
+}
+
+/// What was taken from one rate.
+#[derive(Debug, Default)]
+struct TakenOf {
+    all: VecDeque<Taken>,
+    /// When the server last changed it.
+    seen: u64,
 }
 
 #[derive(Debug)]
@@ -88,7 +97,7 @@ impl Rates {
             self.forget(part.key, before);
             shadows.entry(part.key).or_insert_with(|| ShadowRate::new(before.clone()));
         }
-        let requests: Option<Vec<_>> = call.parts.iter().map(request).collect();
+        let requests: Option<Vec<_>> = call.parts.iter().map(take).collect();
         let Some(requests) = requests else { return found };
         let said = answers(call, reply);
         let is_set = call.script.verb == Verb::AcquireAll;
@@ -139,6 +148,9 @@ impl Rates {
         }
         for (part, after) in call.parts.iter().zip(after) {
             let Some(after) = after else { continue };
+            if let Some(taken) = self.taken.get_mut(part.key) {
+                taken.seen = after.seen;
+            }
             let (rules, script) =
                 (shadows[part.key].picture(now), ShadowRate::new(after.clone()).picture(now));
             if rules != script {
@@ -151,7 +163,12 @@ impl Rates {
     /// Notes what was taken, and looks at each time that ends now.
     fn note(&mut self, part: &RatePart<'_>, now_us: i64) -> Option<String> {
         let (at_us, weight_us) = (now_us.unsigned_abs(), part.weight_us);
-        let taken = self.taken.entry(part.key.to_vec()).or_default();
+        let taken = &mut self.taken.entry(part.key.to_vec()).or_default().all;
+        let kept = |it: &&Taken| number(at_us - it.at_us) < KEPT_US;
+        if taken.iter().filter(kept).any(|it| it.id == part.id) {
+            let id = String::from_utf8_lossy(part.id);
+            return Some(format!("request {id} takes twice from a rate"));
+        }
         taken.push_back(Taken { id: part.id.to_vec(), at_us, weight_us });
         if taken.len() > MOST {
             taken.pop_front();
@@ -168,17 +185,14 @@ impl Rates {
         None
     }
 
-    /// A server that does not know the last take any more has lost data, or the key has ended.
+    /// A server that does not know the last change any more has lost data, or the key has ended.
     fn forget(&mut self, key: &[u8], stored: &RatePicture) {
-        let is_known = |last: &Taken| {
-            RequestId::read(&last.id).is_some_and(|id| stored.takes.contains_key(&id))
-        };
-        self.taken.retain(|of, taken| of != key || taken.back().is_none_or(is_known));
+        self.taken.retain(|of, taken| of != key || stored.seen >= taken.seen);
     }
 
     /// What is given back was not used.
     fn give_back(&mut self, part: &RatePart<'_>) {
-        let Some(taken) = self.taken.get_mut(part.key) else { return };
+        let Some(TakenOf { all: taken, .. }) = self.taken.get_mut(part.key) else { return };
         let before = taken.len();
         taken.retain(|it| it.id != part.id);
         self.given_back += (before - taken.len()) as u64;
@@ -189,14 +203,14 @@ fn number(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-fn request(part: &RatePart<'_>) -> Option<Request> {
+fn take(part: &RatePart<'_>) -> Option<Take> {
     // A rate with these times.
     let rate = Rate::new(1, Duration::from_micros(1));
     let weight = u32::try_from(part.weight_us).ok()?;
     let rate = rate.burst(u32::try_from(part.burst_us).unwrap_or(u32::MAX));
     let (id, key) = (RequestId::read(part.id)?, LockKey::new("rate").ok()?);
-    let kind = Kind::Rate { rate, weight };
-    Some(Request { key, id, kind, owner: None, note: None, ttl: Duration::ZERO })
+    let settled = part.settled.chunks(ID).map(RequestId::read).collect::<Option<Vec<_>>>()?;
+    Some(Take { key, id, rate, weight, settled })
 }
 
 /// The answer to each part.

@@ -1,38 +1,44 @@
-//! Several locks and rates in one command.
+//! Rates, and several locks and rates in one command.
+
+use std::time::Duration;
 
 use super::Encoder;
 use crate::store::redis::encoded::Encoded;
 use crate::store::redis::holder::asker;
 use crate::store::redis::script;
-use crate::store::{Kind, Request};
+use crate::store::{Kind, Request, RequestId, Take};
 
 /// The role of a rate's key.
 const RATE: &str = "rate";
 
 impl Encoder {
-    /// Acquires the locks, and takes of the rates behind them.
-    pub(in crate::store::redis) fn acquire_all(&self, requests: &[Request]) -> Encoded {
-        let count = requests.iter().take_while(|request| !request.kind.is_rate()).count();
-        let (locks, rates) = requests.split_at(count);
-        debug_assert!(rates.iter().all(|it| it.kind.is_rate()), "a rate comes before a lock");
+    /// Acquires the locks, and takes of the rates.
+    pub(in crate::store::redis) fn acquire_all(
+        &self,
+        locks: &[Request],
+        takes: &[Take],
+    ) -> Encoded {
         // The scripts for mutexes or a rate alone have less to define, and cost the server less.
-        let is_of_mutexes = rates.is_empty() && locks.iter().all(|it| it.kind.is_mutex());
-        let mut command = match (locks, rates) {
-            ([], [rate]) => return self.take_rate(rate),
+        let is_of_mutexes = takes.is_empty() && locks.iter().all(|it| it.kind.is_mutex());
+        let mut command = match (locks, takes) {
+            ([], [take]) => return self.take(take),
             _ if is_of_mutexes => Encoded::new(&script::MUTEX_ACQUIRE_ALL),
             _ => Encoded::new(&script::LOCK_ACQUIRE_ALL),
         };
         for request in locks {
             command = command.lock_keys(&request.key, &self.prefix);
         }
-        for request in rates {
-            command = command.key_of_lock(&request.key, &self.prefix, RATE);
+        for take in takes {
+            command = command.key_of_lock(&take.key, &self.prefix, RATE);
         }
-        if let Some(first) = requests.first() {
-            command = self.shared_key(&first.key, command).millis(first.ttl);
+        let key = locks.first().map(|it| &it.key).or(takes.first().map(|it| &it.key));
+        if let Some(key) = key {
+            command = self.shared_key(key, command);
         }
+        // Of rates alone it is not read.
+        command = command.millis(locks.first().map_or(Duration::ZERO, |it| it.ttl));
         if !is_of_mutexes {
-            command = command.number(u64::try_from(count).unwrap_or(u64::MAX));
+            command = command.number(u64::try_from(locks.len()).unwrap_or(u64::MAX));
         }
         for request in locks {
             command = command.arg(&*asker(request));
@@ -42,18 +48,24 @@ impl Encoder {
                 _ => command = command.number(0u64),
             }
         }
-        rates.iter().fold(command, Self::rate_args)
+        takes.iter().fold(command, Self::take_args)
     }
 
-    fn take_rate(&self, request: &Request) -> Encoded {
-        let command = Encoded::new(&script::RATE_TAKE);
-        Self::rate_args(command.lock_keys(&request.key, &self.prefix), request)
+    fn take(&self, take: &Take) -> Encoded {
+        let command = Encoded::new(&script::RATE_TAKE).lock_keys(&take.key, &self.prefix);
+        Self::take_args(command, take)
     }
 
-    /// What a request takes of a rate.
-    fn rate_args(command: Encoded, request: &Request) -> Encoded {
-        let Kind::Rate { rate, weight } = request.kind else { unreachable!("it is a rate") };
-        let command = command.arg(request.id.as_bytes()).number(rate.micros(weight));
-        command.number(rate.micros(rate.most_at_once()))
+    fn take_args(command: Encoded, take: &Take) -> Encoded {
+        let command = command.arg(take.id.as_bytes()).number(take.micros());
+        let command = command.number(take.rate.micros(take.rate.most_at_once()));
+        let settled: Vec<_> = take.settled.iter().map(RequestId::as_bytes).collect();
+        command.arg(settled.concat())
+    }
+
+    /// Gives back what a request took of a rate.
+    pub(in crate::store::redis) fn give_back(&self, take: &Take) -> Encoded {
+        let command = Encoded::new(&script::RATE_GIVE_BACK).lock_keys(&take.key, &self.prefix);
+        command.arg(take.id.as_bytes()).number(take.micros())
     }
 }

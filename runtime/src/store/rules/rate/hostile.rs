@@ -6,6 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::key::LockKey;
+use crate::core::rate::Rate;
 use crate::store::ClientId;
 
 /// What happens to a rate.
@@ -17,6 +19,8 @@ enum Event {
     GiveBack(usize),
     /// A command arrives twice.
     Repeat(usize),
+    /// A take is used, and the next one says so.
+    Settle(usize),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -26,15 +30,21 @@ fn event() -> impl Strategy<Value = Event> {
         6 => (1..4u32).prop_map(Event::Take),
         3 => (0..6usize).prop_map(Event::GiveBack),
         1 => (0..6usize).prop_map(Event::Repeat),
+        3 => (0..6usize).prop_map(Event::Settle),
     ]
 }
 
-/// A take: its request, when and how much; and whether it was given back, or was used.
+fn of(id: RequestId, (rate, weight): (Rate, u32)) -> Take {
+    Take { key: LockKey::new("rate").unwrap(), id, rate, weight, settled: Vec::new() }
+}
+
+/// A take: its request, when and how much; and whether it was given back, or is known to be used.
 struct Taken {
     id: RequestId,
     at: u64,
     weight: u32,
     is_given_back: bool,
+    is_settled: bool,
 }
 
 proptest! {
@@ -48,46 +58,60 @@ proptest! {
         let (rate, client, ids) = (Rate::per_second(count).burst(burst), ClientId::random(), AtomicU64::new(0));
         let (mut state, mut now, mut taken) = (RateState::default(), 1_000_000_000u64, Vec::<Taken>::new());
         let time = |now| Time::since_beginning(Duration::from_micros(now));
+        let mut settled = Vec::new();
         for event in events {
             match event {
                 Event::Pass(micros) => now += micros,
+                Event::Settle(back) => {
+                    if let Some(at) = taken.len().checked_sub(back + 1)
+                        && !taken[at].is_given_back
+                    {
+                        taken[at].is_settled = true;
+                        settled.push(taken[at].id);
+                    }
+                }
                 Event::Take(weight) => {
                     let (id, part) = (RequestId::next(client, &ids), (rate, weight));
-                    match state.is_available(id, part, time(now)) {
+                    let first = Take { settled: std::mem::take(&mut settled), ..of(id, part) };
+                    match state.is_available(&first, time(now)) {
                         Ok(()) => {
-                            state.take(id, part, time(now));
-                            taken.push(Taken { id, at: now, weight, is_given_back: false });
+                            state.take(&of(id, part), time(now));
+                            taken.push(Taken { id, at: now, weight, is_given_back: false, is_settled: false });
                         }
                         Err(Short::ForEver) => prop_assert!(false, "a new request was not given back"),
                         Err(Short::For(short)) => {
                             let then = time(now) + short;
-                            prop_assert!(state.is_available(id, part, then).is_ok());
+                            prop_assert!(state.is_available(&of(id, part), then).is_ok());
                             let sooner = time(now) + short.saturating_sub(Duration::from_micros(1));
                             // The time of a rate does not go back: only a copy is asked earlier.
                             let mut copy = RateState { used_until: state.used_until, ..RateState::default() };
-                            prop_assert!(copy.is_available(id, part, sooner).is_err() || short.as_micros() == 1);
+                            prop_assert!(copy.is_available(&of(id, part), sooner).is_err() || short.as_micros() == 1);
                         }
                     }
                 }
                 Event::GiveBack(back) => {
-                    if let Some(at) = taken.len().checked_sub(back + 1) {
-                        state.give_back(taken[at].id, (rate, taken[at].weight), time(now));
+                    if let Some(at) = taken.len().checked_sub(back + 1)
+                        && !taken[at].is_settled
+                    {
+                        state.give_back(&of(taken[at].id, (rate, taken[at].weight)), time(now));
                         taken[at].is_given_back = true;
                     }
                 }
                 Event::Repeat(back) => {
-                    if let Some(at) = taken.len().checked_sub(back + 1) {
+                    if let Some(at) = taken.len().checked_sub(back + 1)
+                        && !taken[at].is_settled
+                    {
                         let nth = at;
                         let Taken { id, weight, at, .. } = taken[nth];
                         let before = state.used_until;
                         if now < at + micros(RATE_KEPT) {
-                            let asked = state.is_available(id, (rate, weight), time(now));
+                            let asked = state.is_available(&of(id, (rate, weight)), time(now));
                             if taken[nth].is_given_back {
                                 prop_assert_eq!(asked, Err(Short::ForEver));
                                 continue;
                             }
                             prop_assert!(asked.is_ok());
-                            state.take(id, (rate, weight), time(now));
+                            state.take(&of(id, (rate, weight)), time(now));
                             prop_assert_eq!(state.used_until, before.max(now));
                         }
                     }
@@ -107,7 +131,7 @@ proptest! {
         }
         now += 1_000_000 * 20 * 10 + rate.micros(burst) * 2;
         let id = RequestId::next(client, &ids);
-        prop_assert!(state.is_available(id, (rate, burst), time(now)).is_ok());
+        prop_assert!(state.is_available(&of(id, (rate, burst)), time(now)).is_ok());
         prop_assert!(state.is_blank(time(now)));
     }
 }
@@ -120,11 +144,11 @@ fn a_clock_that_goes_back_neither_closes_nor_opens_a_rate() {
     let mut state = RateState::default();
     let next = || RequestId::next(client, &ids);
     let first = next();
-    state.take(first, (rate, 10), at(5_000_000));
-    let short = state.is_available(next(), (rate, 1), at(1_000_000)).unwrap_err();
+    state.take(&of(first, (rate, 10)), at(5_000_000));
+    let short = state.is_available(&of(next(), (rate, 1)), at(1_000_000)).unwrap_err();
     assert_eq!(short, Short::For(Duration::from_millis(100)));
-    assert!(state.is_available(next(), (rate, 1), at(1_000_100)).is_ok());
-    assert!(state.is_available(next(), (rate, 2), at(1_000_100)).is_err());
-    assert!(!state.give_back(first, (rate, 10), at(1_000_100)), "it is not known any more");
-    assert!(state.is_available(next(), (rate, 2), at(1_000_100)).is_err());
+    assert!(state.is_available(&of(next(), (rate, 1)), at(1_000_100)).is_ok());
+    assert!(state.is_available(&of(next(), (rate, 2)), at(1_000_100)).is_err());
+    assert!(!state.give_back(&of(first, (rate, 10)), at(1_000_100)), "it is not known any more");
+    assert!(state.is_available(&of(next(), (rate, 2)), at(1_000_100)).is_err());
 }

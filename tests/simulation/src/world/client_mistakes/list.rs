@@ -166,6 +166,13 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .on(Deployment::Cluster),
     mistake(
+        "a-take-is-settled-though-a-copy-may-arrive",
+        100,
+        "engine/acquire/multi_atomic.rs",
+        "let is_settled = self.in_flight.unanswered_since().is_none();",
+        "let is_settled = true;",
+    ),
+    mistake(
         "an-idle-lease-is-taken-up-unasked",
         100,
         "local_queue/idle.rs",
