@@ -4,30 +4,42 @@
 --- to send twice: requests that hold their mutexes get the same tokens, and their TTLs
 --- start anew.
 ---
---- INCLUDE record token grant fields take_mutex
+--- INCLUDE record token grant fields take_mutex for_each
 ---
---- KEYS, for each mutex, and the last one once
+--- KEYS, for each mutex of each request, and the last one once
 ---   1  lock     string  the record
 ---   2  holders  zset    holders of another kind of lock, by deadline
 ---   3  queue    zset    request ids by position
 ---   4  tokens   string  no token that was given is greater
---- ARGV, followed by the request of each mutex, its owner and its note
----   1  ttl_ms  integer  how long the leases last
---- RETURN
+--- ARGV, for each request
+---   1  ttl_ms   integer  how long the leases last
+---   2  mutexes  integer  how many mutexes there are
+--- Then for each mutex: the request, its owner and its note.
+--- RETURN, for several requests an array of
 ---   {1, tokens}  granted; one token for each mutex
 ---   {0, nth}     the first mutex that is not free
 --- COST  O(mutexes)
 
-local ttl_ms = ARGV[1]
+-- A request, whose keys and arguments come behind these.
+local function take_all(key, arg)
+  local ttl_ms, mutexes = unpack(ARGV, arg + 1, arg + 2)
+  local free, granted = {}, {1}
+  for each = 1, mutexes do
+    local lock, holders, queue = unpack(KEYS, key + 3 * each - 2, key + 3 * each)
+    free[each] = free_mutex(lock, holders, queue, ARGV[arg + 2 + each])
+    if not free[each] then return {0, each} end
+  end
+  for each, mutex in ipairs(free) do
+    granted[1 + each] = take_mutex(mutex, ttl_ms)
+  end
+  return granted
+end
 
-local free = {}
-for each = 1, (#KEYS - 1) / 3 do
-  local lock, holders, queue = unpack(KEYS, 3 * each - 2, 3 * each)
-  free[each] = free_mutex(lock, holders, queue, ARGV[1 + each])
-  if not free[each] then return {0, each} end
+local requests, key, arg = {}, 0, 0
+while arg < #ARGV do
+  requests[#requests + 1] = {key, arg}
+  local mutexes = ARGV[arg + 2]
+  key, arg = key + 3 * mutexes, arg + 2 + mutexes
 end
-local granted = {1}
-for each, mutex in ipairs(free) do
-  granted[1 + each] = take_mutex(mutex, ttl_ms)
-end
-return granted
+if #requests == 1 then return take_all(0, 0) end
+return for_each(#requests, function(each) return take_all(unpack(requests[each])) end)

@@ -19,7 +19,7 @@
 //! | `mutex` | `mutex/*`, `include/acquire_mutex`, `include/hand_over`, `include/take_mutex` |
 //! | `done` | `mutex/acquire_once`, `mutex/complete`, `include/done` |
 //! | `serve` | `include/serve` |
-//! | `multi_holder` | `semaphore/*`, `reentrant/*`, `rw/*` and `multi_holder/*`, with `include/ask`, `include/give_back` and `include/take_permit` |
+//! | `multi_holder` | `semaphore/*`, `reentrant/*`, `rw/*` and `multi_holder/*`, with `include/ask`, `include/give_back`, `include/take_permit` and `include/take_locks` |
 //! | `quorum_member` | `rw/vote`, `mutex/repair`, `rw/repair` |
 //! | `rate` | `rate/*`, `include/take_rate` |
 //! | `recall` | `*/linger`, `include/recall`, `include/recall_clients` |

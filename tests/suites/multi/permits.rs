@@ -121,9 +121,11 @@ async fn waiters_of_the_process_are_not_overtaken() {
 
 #[cfg(feature = "servers")]
 mod on_servers {
-    use leasehold::store::{Ask, Kind, NotAll, Renewal};
+    use futures_util::future::join_all;
+    use leasehold::Rate;
+    use leasehold::store::{All, Ask, ClientId, Kind, NotAll, Renewal};
     use leasehold_tests::backend::light_client;
-    use leasehold_tests::requests::{redis_store, request};
+    use leasehold_tests::requests::{Requests, redis_store, request, sent_together};
     use leasehold_tests::server::Server;
 
     use super::*;
@@ -140,6 +142,67 @@ mod on_servers {
         assert_eq!(server.script_calls().await, 1);
         leases.release().await.unwrap();
         assert_eq!(server.stats("publish").await.0, 0);
+    }
+
+    /// The sets of many tasks share calls, and each has its own answer.
+    #[tokio::test]
+    async fn sets_that_are_sent_together_are_answered_one_by_one() {
+        let server = Server::start();
+        let (store, client) = (redis_store(&server.url()).await, Requests::of(ClientId::random()));
+        let permit =
+            |name: &str, limit| client.next(name, Kind::Semaphore { limit, weight: 1 }, TTL);
+        let mutex = |name: &str| client.next(name, Kind::Mutex, TTL);
+        let mixed = (0..12).map(|nth| {
+            let (own, set) = (format!("own:{nth}"), permit("all", 5));
+            (vec![set, mutex(&own)], vec![client.take("r", Rate::per_hour(4), 1)])
+        });
+        let mutexes = (0..12).map(|nth| {
+            (vec![mutex(&format!("a:{}", nth % 3)), mutex(&format!("b:{nth}"))], Vec::new())
+        });
+        let sets: Vec<_> = mixed.chain(mutexes).collect();
+        server.forget_stats().await;
+        let answers = sent_together(&server, async {
+            let ask = |(locks, takes): &(Vec<_>, Vec<_>)| store.acquire_all(locks, takes).unwrap();
+            join_all(sets.iter().map(ask).collect::<Vec<_>>()).await
+        });
+        let answers: Vec<_> = answers.await.into_iter().map(Result::unwrap).collect();
+        let calls = server.script_calls().await;
+        assert!(calls <= 4, "24 sets in {calls} calls");
+        let (mixed, mutexes) = answers.split_at(12);
+        assert!(mixed[..4].iter().all(|it| matches!(it, Ok(got) if got.len() == 3)), "{mixed:?}");
+        let is_used_up = |it: &All| matches!(it, Err(NotAll::UsedUp(0, _)));
+        assert!(mixed[4..].iter().all(is_used_up), "{mixed:?}");
+        assert!(mutexes[..3].iter().all(|it| matches!(it, Ok(got) if got.len() == 2)));
+        assert!(mutexes[3..].iter().all(|it| *it == Err(NotAll::Busy(0))), "{mutexes:?}");
+        for (set, answer) in sets.iter().zip(&answers) {
+            for request in &set.0 {
+                let renewal = store.renew(request).await.unwrap();
+                assert_eq!(renewal == Renewal::Renewed, answer.is_ok(), "{request:?}");
+            }
+        }
+    }
+
+    /// A foreign value in one set says nothing of those that share its call.
+    #[tokio::test]
+    async fn a_set_that_fails_does_not_fail_those_in_its_call() {
+        let server = Server::start();
+        let store = redis_store(&server.url()).await;
+        let mut redis = server.redis().await;
+        let mut put = redis::cmd("RPUSH");
+        put.arg("leasehold:holders:{bad}").arg("x").exec_async(&mut redis).await.unwrap();
+        put = redis::cmd("SET");
+        let record = format!("SH{}{}0{}", "-".repeat(34), "0".repeat(16), "-".repeat(34));
+        put.arg("leasehold:lock:{bad}").arg(record).exec_async(&mut redis).await.unwrap();
+        let permit = |name: &str| request(name, Kind::Semaphore { limit: 2, weight: 1 }, TTL);
+        let sets = ["a", "bad", "c"].map(|name| [permit(name), permit("other:1")]);
+        let answers = sent_together(&server, async {
+            join_all(
+                sets.iter().map(|set| store.acquire_all(set, &[]).unwrap()).collect::<Vec<_>>(),
+            )
+            .await
+        });
+        let are_ok: Vec<_> = answers.await.iter().map(|it| matches!(it, Ok(Ok(_)))).collect();
+        assert_eq!(are_ok, [true, false, true]);
     }
 
     /// The key of a name holds a foreign value, or its holders do.

@@ -144,8 +144,8 @@ pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> 
     // By index of the command: its lock, and its call.
     let mut before: Vec<(u64, usize)> = Vec::with_capacity(commands.len());
     for queued in commands {
-        let lock = queued.command.lock;
-        let first = before.iter().rfind(|(other, _)| *other == lock).map_or(0, |(_, call)| *call);
+        let last = |lock| before.iter().rfind(|(other, _)| *other == lock).map(|(_, call)| *call);
+        let first = queued.command.locks().filter_map(last).max().unwrap_or(0);
         let has_room = |call: &ScriptCall| {
             let other = &call.commands[0];
             call.commands.len() < max_per_call
@@ -154,7 +154,7 @@ pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> 
         };
         let at = calls[first..].iter().rposition(has_room).map_or(calls.len(), |at| first + at);
         debug_assert!(at >= first, "a command overtakes another of its lock");
-        before.push((lock, at));
+        before.extend(queued.command.locks().map(|lock| (lock, at)));
         if let Some(call) = calls.get_mut(at) {
             call.commands.push(queued);
         } else {

@@ -9,6 +9,9 @@ use super::args::{Args, TOKENS_KEY};
 use super::script::{Form, Script};
 use crate::core::key::LockKey;
 
+/// A command with more keys has a call of its own: while a script runs, the server does nothing else.
+const MOST_KEYS: usize = 16;
+
 /// A script with its keys and arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Encoded {
@@ -18,6 +21,8 @@ pub(super) struct Encoded {
     key_count: usize,
     /// The same for all commands of a lock; see [`lock_hash`].
     pub(super) lock: u64,
+    /// The same for its other locks, if it has several.
+    other_locks: Vec<u64>,
     /// On a cluster: the slot of its keys.
     slot: u16,
     /// On a cluster: the slot is migrating to the node that the command is sent to.
@@ -26,7 +31,15 @@ pub(super) struct Encoded {
 
 impl Encoded {
     pub(super) fn new(script: &'static Script) -> Self {
-        Self { script, args: Args::new(), key_count: 0, lock: 0, slot: 0, is_asking: false }
+        Self {
+            script,
+            args: Args::new(),
+            key_count: 0,
+            lock: 0,
+            other_locks: Vec::new(),
+            slot: 0,
+            is_asking: false,
+        }
     }
 
     /// Adds the script's keys for a lock, except the one that all locks share.
@@ -34,17 +47,28 @@ impl Encoded {
         for role in self.script.keys.iter().filter(|role| **role != TOKENS_KEY) {
             self.args.push_parts(&key.parts_in_store(prefix, role).map(str::as_bytes));
         }
-        self.key_count = self.args.len();
-        self.lock = lock_hash(key);
+        self.add_lock(key);
         self
     }
 
     /// Adds a key of a lock, or of a rate, in this role.
     pub(super) fn key_of_lock(mut self, key: &LockKey, prefix: &str, role: &str) -> Self {
         self.args.push_parts(&key.parts_in_store(prefix, role).map(str::as_bytes));
-        self.key_count = self.args.len();
-        self.lock = lock_hash(key);
+        self.add_lock(key);
         self
+    }
+
+    fn add_lock(&mut self, key: &LockKey) {
+        if self.key_count > 0 {
+            self.other_locks.push(self.lock);
+        }
+        self.lock = lock_hash(key);
+        self.key_count = self.args.len();
+    }
+
+    /// Its locks and rates.
+    pub(super) fn locks(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.lock).chain(self.other_locks.iter().copied())
     }
 
     /// Adds a key that belongs to no lock.
@@ -101,6 +125,7 @@ impl Encoded {
     /// Returns true if both can be sent as one call.
     pub(super) fn can_share_call(&self, other: &Self) -> bool {
         self.script.takes_several
+            && self.key_count.max(other.key_count) <= MOST_KEYS
             && std::ptr::eq(self.script, other.script)
             && (self.slot, self.is_asking) == (other.slot, other.is_asking)
             && self.shared_key() == other.shared_key()

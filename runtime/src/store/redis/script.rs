@@ -207,8 +207,9 @@ scripts! {
     MUTEX_COMPLETE = "mutex/complete" frees
         ["record", "token", "free", "fields", "waiter", "queue", "tell", "hand_over", "done"]
         (lock, queue, waiters, done, tokens; id, once_ms, tick_ms, granted_ms, keep_ms, token, wake);
-    MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants ["record", "token", "grant", "fields", "take_mutex"]
-        (lock, holders, queue, tokens; ttl_ms);
+    MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants several
+        ["record", "token", "grant", "fields", "take_mutex", "for_each"]
+        (lock, holders, queue, tokens; ttl_ms, mutexes);
     MUTEX_RENEW = "mutex/renew" frees several ["for_each"] (lock; id, ttl_ms);
     MUTEX_RELEASE = "mutex/release" frees several
         ["record", "release_fast", "token", "release_many", "free", "fields", "waiter", "queue", "tell", "hand_over", "channel", "for_each"]
@@ -271,9 +272,9 @@ scripts! {
     RW_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "adopt"]
         (lock, holders, tokens; holder, from, ttl_ms);
-    LOCK_ACQUIRE_ALL = "lock/acquire_all" grants
-        ["record", "token", "grant", "fields", "take_mutex", "holder", "holders", "rule_semaphore", "take_permit", "take_rate"]
-        (lock, holders, queue, tokens; ttl_ms, locks);
+    LOCK_ACQUIRE_ALL = "lock/acquire_all" grants several
+        ["record", "token", "grant", "fields", "take_mutex", "holder", "holders", "rule_semaphore", "take_permit", "take_locks", "take_rate", "for_each"]
+        (lock, holders, queue, tokens; ttl_ms, locks, rates);
     LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters, done; most);
     LOCK_LIST = "lock/list" reads_all ["record", "token", "fields"] (; prefix, match, literal, cursor, count);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holder", "holders"] (lock, holders; owner);

@@ -1,6 +1,7 @@
 //! A call of one of our scripts: what it does, to which locks, for which requests.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use leasehold::store::redis::{About, scripts};
@@ -139,6 +140,13 @@ pub(super) struct Request<'a> {
     shared_ttl_ms: Option<i64>,
 }
 
+/// Locks and rates that are taken together, all or none, by their places in a call.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Set {
+    pub(super) requests: Range<usize>,
+    pub(super) parts: Range<usize>,
+}
+
 impl<'a> Request<'a> {
     pub(super) fn id(&self) -> &'a [u8] {
         &self.name[..self.name.len().min(ID)]
@@ -210,6 +218,8 @@ pub(super) struct Call<'a> {
     pub(super) requests: Vec<Request<'a>>,
     /// What it takes from rates, behind the locks, or gives back.
     pub(super) parts: Vec<RatePart<'a>>,
+    /// What is taken together, one after another.
+    pub(super) sets: Vec<Set>,
 }
 
 /// A part of a rate.
@@ -235,57 +245,93 @@ impl<'a> RatePart<'a> {
 impl<'a> Call<'a> {
     /// `None` if the keys are not as the script's header says.
     pub(super) fn read(script: Script, keys: &'a [Vec<u8>], args: &'a [Vec<u8>]) -> Option<Self> {
-        let roles =
-            &script.about.keys[..script.about.keys.len() - usize::from(script.has_tokens())];
-        let (places, requests, parts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut call = Self { script, keys, args, places, requests, parts };
+        let mut call = Self {
+            script,
+            keys,
+            args,
+            places: Vec::new(),
+            requests: Vec::new(),
+            parts: Vec::new(),
+            sets: Vec::new(),
+        };
         if script.verb == Verb::Other {
             return Some(call);
         }
         let own = &keys[..keys.len().checked_sub(usize::from(script.has_tokens()))?];
-        if let Verb::Take | Verb::GiveBack = script.verb {
-            return call.with_parts(own, args);
-        }
-        let (own, args) = match (script.verb, script.rule) {
-            // Behind the locks it has rates.
-            (Verb::AcquireAll, Rule::Any) => {
-                let locks = usize::try_from(number(args.get(1)?)?).ok()?;
-                let (locks_keys, rates) = own.split_at_checked(3 * locks)?;
-                let (locks_args, of_rates) = args.split_at_checked(2 + 2 * locks)?;
-                call = call.with_parts(rates, of_rates)?;
-                (locks_keys, locks_args)
+        match script.verb {
+            Verb::Take | Verb::GiveBack => call.add_parts(own, args)?,
+            Verb::AcquireAll => call.add_sets(own, args)?,
+            _ => {
+                let roles = script.about.keys.len() - usize::from(script.has_tokens());
+                call.add_requests(own, args, own.len() / roles.max(1), None)?;
             }
-            _ => (own, args),
-        };
-        if own.is_empty() && !call.parts.is_empty() {
-            return Some(call);
-        }
-        let (role, many) = (roles.first()?, own.len() / roles.len());
-        for keys in own.chunks(roles.len()) {
-            let place = Place::of(&keys[0], role)?;
-            let is_right = roles.iter().zip(keys).all(|(role, key)| place.key(role) == *key);
-            call.places.push(Some(place).filter(|_| is_right && keys.len() == roles.len())?);
-        }
-        let (shared, each) = match script.verb {
-            Verb::AcquireAll if script.rule == Rule::Any => args.split_at_checked(2)?,
-            Verb::AcquireAll => args.split_at_checked(1)?,
-            _ => (&args[..0], args),
-        };
-        let shared_ttl_ms =
-            shared.first().and_then(|it| number(it)).and_then(|it| i64::try_from(it).ok());
-        let length = each.len() / many.max(1);
-        if length == 0 || !each.len().is_multiple_of(length) || each.len() / length != many {
-            return None;
-        }
-        for (nth, args) in each.chunks(length).enumerate() {
-            let (name, rest) = args.split_first()?;
-            call.requests.push(Request { nth, name, rest, shared_ttl_ms });
         }
         Some(call)
     }
 
+    /// The sets, one after another.
+    fn add_sets(&mut self, mut keys: &'a [Vec<u8>], mut args: &'a [Vec<u8>]) -> Option<()> {
+        let has_rates = self.script.rule == Rule::Any;
+        while !args.is_empty() {
+            let (head, rest) = args.split_at_checked(if has_rates { 3 } else { 2 })?;
+            let count = |nth: usize| usize::try_from(number(head.get(nth)?)?).ok();
+            let ttl_ms = i64::try_from(number(head.first()?)?).ok()?;
+            let (locks, rates) = (count(1)?, if has_rates { count(2)? } else { 0 });
+            let (of_locks, of_rates, first) = (3 * locks, rates, self.requests.len());
+            let (lock_keys, rest_keys) = keys.split_at_checked(of_locks)?;
+            let (rate_keys, rest_keys) = rest_keys.split_at_checked(of_rates)?;
+            let (lock_args, rest) =
+                rest.split_at_checked(if has_rates { 2 * locks } else { locks })?;
+            let (rate_args, rest) = rest.split_at_checked(4 * rates)?;
+            let first_part = self.parts.len();
+            self.add_requests(lock_keys, lock_args, locks, Some(ttl_ms))?;
+            self.add_parts(rate_keys, rate_args)?;
+            let (requests, parts) = (first..self.requests.len(), first_part..self.parts.len());
+            self.sets.push(Set { requests, parts });
+            (keys, args) = (rest_keys, rest);
+        }
+        keys.is_empty().then_some(())
+    }
+
+    /// So many requests, and a lock of each.
+    fn add_requests(
+        &mut self,
+        keys: &'a [Vec<u8>],
+        args: &'a [Vec<u8>],
+        many: usize,
+        shared_ttl_ms: Option<i64>,
+    ) -> Option<()> {
+        if many == 0 {
+            return (keys.is_empty() && args.is_empty()).then_some(());
+        }
+        let script = self.script;
+        let roles =
+            &script.about.keys[..script.about.keys.len() - usize::from(script.has_tokens())];
+        let (first, role) = (self.places.len(), roles.first()?);
+        for keys in keys.chunks(roles.len()) {
+            let place = Place::of(&keys[0], role)?;
+            let is_right = roles.iter().zip(keys).all(|(role, key)| place.key(role) == *key);
+            self.places.push(Some(place).filter(|_| is_right && keys.len() == roles.len())?);
+        }
+        let length = args.len() / many;
+        if length == 0 || args.len() != length * many {
+            return None;
+        }
+        for (nth, args) in args.chunks(length).enumerate() {
+            let (name, rest) = args.split_first()?;
+            self.requests.push(Request { nth: first + nth, name, rest, shared_ttl_ms });
+        }
+        Some(())
+    }
+
+    /// The set of a request, and its place in it.
+    pub(super) fn set_of(&self, nth: usize) -> Option<(usize, usize)> {
+        let set = self.sets.iter().position(|set| set.requests.contains(&nth))?;
+        Some((set, nth - self.sets[set].requests.start))
+    }
+
     /// The parts of rates: a key of each, and as many arguments.
-    fn with_parts(mut self, keys: &'a [Vec<u8>], args: &'a [Vec<u8>]) -> Option<Self> {
+    fn add_parts(&mut self, keys: &'a [Vec<u8>], args: &'a [Vec<u8>]) -> Option<()> {
         let length = if self.script.verb == Verb::GiveBack { 2 } else { 4 };
         if args.len() != keys.len() * length {
             return None;
@@ -293,7 +339,7 @@ impl<'a> Call<'a> {
         for (key, args) in keys.iter().zip(args.chunks(length)) {
             self.parts.push(RatePart::read(key, args)?);
         }
-        Some(self)
+        Some(())
     }
 
     /// The requests for a lock.

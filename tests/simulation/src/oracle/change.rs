@@ -63,10 +63,10 @@ impl<'a> Change<'a> {
             Reply::Int(number) => *number,
             _ => -1,
         };
+        let set = self.call.set_of(request.nth).map(|(set, _)| set);
+        let many = if set.is_some() { self.call.sets.len() } else { self.call.places.len() };
         let reply = match self.reply {
-            Reply::Array(all) if self.call.places.len() > 1 && self.verb() != Verb::AcquireAll => {
-                all.get(request.nth)
-            }
+            Reply::Array(all) if many > 1 => all.get(set.unwrap_or(request.nth)),
             all => Some(all),
         };
         match reply {

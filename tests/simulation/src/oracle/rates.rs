@@ -7,7 +7,7 @@ use leasehold::store::rules::shadow::{Part, RatePicture, ShadowRate, Short};
 use leasehold::store::{RequestId, Take};
 use leasehold::{LockKey, Rate};
 
-use super::call::{Call, RatePart, Verb};
+use super::call::{Call, RatePart, Set, Verb};
 use super::format::ID;
 use super::stored::whole;
 use crate::server::keyspace::{Keyspace, Value};
@@ -99,51 +99,53 @@ impl Rates {
         }
         let requests: Option<Vec<_>> = call.parts.iter().map(take).collect();
         let Some(requests) = requests else { return found };
-        let said = answers(call, reply);
-        let is_set = call.script.verb == Verb::AcquireAll;
-        let was_granted = said.first().is_some_and(|said| said.first() == Some(&1));
-        let locks = number(call.places.len());
-        if is_set && said.first().is_some_and(|said| matches!(**said, [0, nth] if nth <= locks)) {
-            // A lock is not free, and no rate was looked at.
-            return found;
-        }
-        for ((nth, part), request) in call.parts.iter().enumerate().zip(&requests) {
-            let shadow = shadows.get_mut(part.key).expect("it was made");
-            let Some(said) = said.get(nth) else { continue };
-            let expected = match call.script.verb {
-                Verb::GiveBack => vec![i64::from(shadow.give_back(request, now))],
-                _ => match shadow.is_available(request, now) {
-                    // A lock or another rate refuses all.
-                    Ok(()) if is_set && !was_granted => continue,
-                    Ok(()) => {
-                        let before = shadow.picture(now);
-                        let used = shadow.take(request, now);
-                        if shadow.picture(now) != before || !before.takes.contains_key(&request.id)
-                        {
-                            found.extend(self.note(part, now_us));
-                        }
-                        vec![1, number(used)]
-                    }
-                    Err(short) => {
-                        let nth = call.places.len() + nth + 1;
-                        let nth = if is_set { nth } else { 1 };
-                        match short {
-                            Short::For(time) => vec![0, number(nth), number(time.as_micros())],
-                            Short::ForEver => vec![0, number(nth)],
-                        }
-                    }
-                },
-            };
-            if call.script.verb == Verb::GiveBack {
-                self.give_back(part);
+        for (set, said) in answers(call, reply) {
+            let is_set = call.script.verb == Verb::AcquireAll;
+            let locks = set.requests.len();
+            let is_refused = said.first() == Some(&0);
+            if is_set && is_refused && said.get(1).is_some_and(|nth| *nth <= number(locks)) {
+                // A lock is not free, and no rate was looked at.
+                continue;
             }
-            let is_refused = expected.first() == Some(&0);
-            if *said != expected {
-                found.push(format!("the rules answer {expected:?} of a rate, the script {said:?}"));
-            }
-            if is_set && is_refused {
-                // At the others nobody has looked.
-                break;
+            for (at, nth) in set.parts.enumerate() {
+                let (part, request) = (&call.parts[nth], &requests[nth]);
+                let shadow = shadows.get_mut(part.key).expect("it was made");
+                let place = number(if is_set { locks + at + 1 } else { 1 });
+                let expected = match call.script.verb {
+                    Verb::GiveBack => vec![i64::from(shadow.give_back(request, now))],
+                    _ => match shadow.is_available(request, now) {
+                        // Another rate refuses all.
+                        Ok(()) if is_set && is_refused => continue,
+                        Ok(()) => {
+                            let before = shadow.picture(now);
+                            let used = shadow.take(request, now);
+                            if shadow.picture(now) != before
+                                || !before.takes.contains_key(&request.id)
+                            {
+                                found.extend(self.note(part, now_us));
+                            }
+                            vec![1, number(used)]
+                        }
+                        Err(Short::For(time)) => vec![0, place, number(time.as_micros())],
+                        Err(Short::ForEver) => vec![0, place],
+                    },
+                };
+                if call.script.verb == Verb::GiveBack {
+                    self.give_back(part);
+                }
+                let said = match (&*said, is_set) {
+                    ([1, all @ ..], true) => vec![1, all.get(locks + at).copied().unwrap_or(-1)],
+                    _ => said.clone(),
+                };
+                if said != expected {
+                    found.push(format!(
+                        "the rules answer {expected:?} of a rate, the script {said:?}"
+                    ));
+                }
+                if is_set && expected.first() == Some(&0) {
+                    // At the others nobody has looked.
+                    break;
+                }
             }
         }
         for (part, after) in call.parts.iter().zip(after) {
@@ -213,26 +215,21 @@ fn take(part: &RatePart<'_>) -> Option<Take> {
     Some(Take { key, id, rate, weight, settled })
 }
 
-/// The answer to each part.
-fn answers(call: &Call<'_>, reply: &Reply) -> Vec<Vec<i64>> {
+/// The answer to each set, or to each part that is alone.
+fn answers(call: &Call<'_>, reply: &Reply) -> Vec<(Set, Vec<i64>)> {
     let int = |reply: &Reply| if let Reply::Int(number) = reply { *number } else { -1 };
     let list = |reply: &Reply| match reply {
         Reply::Array(all) => all.iter().map(int).collect(),
         one => vec![int(one)],
     };
-    match call.script.verb {
-        Verb::AcquireAll => {
-            let all: Vec<i64> = list(reply);
-            let of = |nth: usize| match all.first() {
-                Some(1) => vec![1, all.get(1 + call.places.len() + nth).copied().unwrap_or(-1)],
-                _ => all.clone(),
-            };
-            (0..call.parts.len()).map(of).collect()
-        }
-        Verb::Take if call.parts.len() > 1 => match reply {
-            Reply::Array(all) => all.iter().map(list).collect(),
-            _ => Vec::new(),
-        },
-        _ => vec![list(reply)],
-    }
+    let alone = |nth| Set { parts: nth..nth + 1, ..Set::default() };
+    let sets = match call.script.verb {
+        Verb::AcquireAll => call.sets.clone(),
+        _ => (0..call.parts.len()).map(alone).collect(),
+    };
+    let said = match reply {
+        Reply::Array(all) if sets.len() > 1 => all.iter().map(list).collect(),
+        one => vec![list(one)],
+    };
+    sets.into_iter().zip(said).collect()
 }

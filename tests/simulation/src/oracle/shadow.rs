@@ -68,21 +68,24 @@ pub(super) fn problems(
         let picture = decode::picture(stored)?;
         shadows.insert(place.clone(), Shadow::new(picture, now, noted, listening.clone()));
     }
-    let mut run = Run { call, shadows, noted, is_ahead, refused_by_rate: None };
+    let mut run = Run { call, shadows, noted, is_ahead, refused_by_rate: Vec::new() };
     let said = |ask: &call::Request<'_>| {
         Some(changes.iter().find(|it| *it.place == call.places[ask.nth])?.answer(ask))
     };
     let mut said: Vec<_> = call.requests.iter().map(said).collect::<Option<_>>()?;
     // Of the rates behind the locks others judge.
-    let locks = i64::try_from(call.places.len()).unwrap_or(i64::MAX);
-    let is_of_rate = |said: &Vec<i64>| matches!(**said, [0, nth, ..] if nth > locks);
-    let is_refused_by_rate = said.first().is_some_and(is_of_rate);
-    if !call.parts.is_empty() && !is_refused_by_rate {
-        for said in &mut said {
-            said.truncate(1 + call.places.len());
+    for set in &call.sets {
+        let locks = i64::try_from(set.requests.len()).unwrap_or(i64::MAX);
+        let is_of_rate = |said: &Vec<i64>| matches!(**said, [0, nth, ..] if nth > locks);
+        let of_set = &mut said[set.requests.clone()];
+        let refused = of_set.first().filter(|said| is_of_rate(said)).cloned();
+        if refused.is_none() {
+            for said in of_set {
+                said.truncate(1 + set.requests.len());
+            }
         }
+        run.refused_by_rate.push(refused);
     }
-    run.refused_by_rate = said.first().filter(|_| is_refused_by_rate).cloned();
     let expected = run.answers(&order(call, &said, before))?;
     let mut found = Vec::new();
     for (expected, said) in expected.into_iter().zip(said) {
@@ -251,8 +254,8 @@ struct Run<'a> {
     shadows: BTreeMap<Place, Shadow>,
     noted: Option<u64>,
     is_ahead: bool,
-    /// What a set was answered whose locks are free.
-    refused_by_rate: Option<Vec<i64>>,
+    /// What each set was answered whose locks are free, if it was refused.
+    refused_by_rate: Vec<Option<Vec<i64>>>,
 }
 
 impl Run<'_> {
@@ -260,7 +263,11 @@ impl Run<'_> {
     fn answers(&mut self, order: &[usize]) -> Option<Vec<Vec<i64>>> {
         let call = self.call;
         if call.script.verb == Verb::AcquireAll {
-            return self.acquire_all();
+            let sets = 0..call.sets.len();
+            return sets
+                .map(|set| self.acquire_all(set))
+                .collect::<Option<Vec<_>>>()
+                .map(|it| it.concat());
         }
         let mut answers = vec![Vec::new(); call.requests.len()];
         for at in order {
@@ -278,22 +285,24 @@ impl Run<'_> {
         Some(answer)
     }
 
-    fn acquire_all(&mut self) -> Option<Vec<Vec<i64>>> {
-        let call = self.call;
-        let requests = call.requests.iter().map(|ask| decode::request(call, ask));
+    /// Takes the locks of a set.
+    fn acquire_all(&mut self, set: usize) -> Option<Vec<Vec<i64>>> {
+        let (call, refused) = (self.call, self.refused_by_rate[set].clone());
+        let asks = &call.requests[call.sets[set].requests.clone()];
+        let requests = asks.iter().map(|ask| decode::request(call, ask));
         let requests = requests.collect::<Option<Vec<_>>>()?;
         let mut answer = vec![1];
-        for (nth, request) in requests.iter().enumerate() {
-            if !self.on(nth, |shadow| shadow.is_available(request))? {
-                answer = vec![0, i64::try_from(nth + 1).ok()?];
+        for (at, (ask, request)) in asks.iter().zip(&requests).enumerate() {
+            if !self.on(ask.nth, |shadow| shadow.is_available(request))? {
+                answer = vec![0, i64::try_from(at + 1).ok()?];
                 return Some(vec![answer; requests.len()]);
             }
         }
-        if let Some(refused) = &self.refused_by_rate {
-            return Some(vec![refused.clone(); requests.len()]);
+        if let Some(refused) = refused {
+            return Some(vec![refused; requests.len()]);
         }
-        for (nth, request) in requests.iter().enumerate() {
-            answer.push(i64::try_from(self.on(nth, |shadow| shadow.take(request))?).ok()?);
+        for (ask, request) in asks.iter().zip(&requests) {
+            answer.push(i64::try_from(self.on(ask.nth, |shadow| shadow.take(request))?).ok()?);
         }
         Some(vec![answer; requests.len()])
     }

@@ -101,7 +101,9 @@ impl Tokens {
         *greatest = token.max(*greatest);
         for ask in change.call.of(change.place).filter(|_| verb.grants() || verb == Verb::Linger) {
             let said = match (change.answer(ask).as_slice(), verb) {
-                ([1, all @ ..], Verb::AcquireAll) => all.get(ask.nth).copied(),
+                ([1, all @ ..], Verb::AcquireAll) => {
+                    change.call.set_of(ask.nth).and_then(|(_, at)| all.get(at).copied())
+                }
                 ([1, token, ..], _) if verb != Verb::Linger => Some(*token),
                 ([4, token], Verb::Linger) => Some(*token),
                 _ => None,

@@ -82,6 +82,12 @@ pub const MISTAKES: &[Mistake] = &[
         "if now_us < seen_us then",
         "if false then",
     ),
+    mistake(
+        "a-set-is-answered-as-the-first-of-its-call",
+        60,
+        "function(each) return take_all(unpack(requests[each])) end",
+        "function(each) return take_all(unpack(requests[1])) end",
+    ),
     mistake("an-ended-request-is-granted", 40, "if ended == id then return {2} end", ""),
     mistake("a-cancel-is-not-remembered", 40, "redis.call('SETRANGE', lock, 53, id)", ""),
     mistake(

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use futures_util::future::join_all;
 use leasehold::tower::LayerLock;
 use leasehold::{LockError, Locks, Rate};
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::director::Director;
@@ -29,7 +31,7 @@ impl Worker {
         // Some are given up on their way.
         let patience = if rng.u8(..6) == 0 { millis(rng, 0..20) } else { Duration::MAX };
         let is_alone = rng.u8(..4) > 0;
-        let asked = async {
+        let ask = async || {
             if is_alone {
                 locks.rate(name, rate).wait(wait).acquire_many(weight).await.map(|_| 1)
             } else {
@@ -38,7 +40,14 @@ impl Worker {
                 set.wait(wait).lock().await.map(|set| set.rates().len() as u64)
             }
         };
-        match timeout(patience, asked).await {
+        // Several at once may share a call of a script.
+        let count = rng.u8(1..=4);
+        let asked = (0..count).map(|_| async { self.note_rate(timeout(patience, ask()).await) });
+        join_all(asked).await;
+    }
+
+    fn note_rate(&self, asked: Result<Result<u64, LockError>, Elapsed>) {
+        match asked {
             Ok(Ok(used)) => self.shared.used_rates(used),
             Ok(Err(LockError::RateLimited { retry_after, .. })) => {
                 // A burst takes 300 ms.

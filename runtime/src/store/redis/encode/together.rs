@@ -37,8 +37,10 @@ impl Encoder {
         }
         // Of rates alone it is not read.
         command = command.millis(locks.first().map_or(Duration::ZERO, |it| it.ttl));
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        command = command.number(number(locks.len()));
         if !is_of_mutexes {
-            command = command.number(u64::try_from(locks.len()).unwrap_or(u64::MAX));
+            command = command.number(number(takes.len()));
         }
         for request in locks {
             command = command.arg(&*asker(request));

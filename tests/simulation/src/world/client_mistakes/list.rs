@@ -28,7 +28,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-late-grant-stays-after-the-release",
         0,
         "keeper/release.rs",
-        "cancel_all(&store, &limit, std::slice::from_ref(&local.request)).await;",
+        "cancel_all(&store, &limit, &[local.request.clone().into()]).await;",
         "",
     )
     .among(&[Fault::Stalls])
@@ -169,8 +169,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-take-is-settled-though-a-copy-may-arrive",
         100,
         "engine/acquire/multi_atomic.rs",
-        "let is_settled = self.in_flight.unanswered_since().is_none();",
-        "let is_settled = true;",
+        "self.in_flight.unanswered_since().is_none()",
+        "true",
     ),
     mistake(
         "an-idle-lease-is-taken-up-unasked",
