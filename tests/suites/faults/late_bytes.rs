@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::{LockError, Locks};
+use leasehold::{LockError, Locks, Rate};
 use leasehold_tests::polls::drop_after;
 use leasehold_tests::sentinel::until_linked;
 use leasehold_tests::server::Server;
@@ -256,4 +256,36 @@ async fn a_late_acquire_does_not_renew_a_ticket() {
     let again = another.adopt(ticket).await;
     assert!(matches!(again, Err(LockError::TicketEnded { .. })), "{again:?}");
     assert_eq!(held(&mut redis).await, 0);
+}
+
+/// A take whose first command had no answer is remembered, though later takes let the server forget
+/// others.
+#[tokio::test]
+async fn a_late_take_takes_nothing_again() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    forbid_to_end_connections(&mut redis).await;
+    let network = Network::to(&server).await;
+    let url = format!("redis://u:p@127.0.0.1:{}/", network.port);
+    let hasty = Locks::builder().command_timeout(Duration::from_millis(300));
+    let limit = hasty.connect(&url).await.unwrap().rate("r", Rate::per_hour(1000));
+    limit.acquire().await.unwrap();
+    network.hold_back();
+    // Its second command goes on another connection.
+    limit.acquire().await.unwrap();
+    for _ in 0..12 {
+        limit.acquire().await.unwrap();
+    }
+    network.deliver_something().await;
+    let mut calls = server.script_calls().await;
+    // The server has the bytes, and runs them before it answers much later questions.
+    for _ in 0..20 {
+        sleep(Duration::from_millis(20)).await;
+        let now = server.script_calls().await;
+        if now == calls {
+            break;
+        }
+        calls = now;
+    }
+    assert_eq!(limit.acquire().await.unwrap().remaining(), 1000 - 15);
 }

@@ -171,7 +171,9 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "engine/acquire/multi_atomic.rs",
         "self.in_flight.unanswered_since().is_none()",
         "true",
-    ),
+    )
+    .among(&[Fault::Stalls])
+    .without_kills(),
     mistake(
         "an-idle-lease-is-taken-up-unasked",
         100,
