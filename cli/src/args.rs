@@ -216,6 +216,14 @@ pub(super) struct Run {
     /// Shifts the periods of --once-per
     #[arg(long, value_name = "TIME", value_parser = time, requires = "once_per")]
     pub(super) offset: Option<Duration>,
+    /// Lets the command succeed once in each tick of a calendar: a pattern of cron, or hourly, daily,
+    /// weekly, monthly or yearly, in a time zone, such as 'daily in Europe/Berlin'
+    #[arg(
+        long,
+        value_name = "PATTERN in ZONE",
+        conflicts_with_all = ["permits", "once", "once_per", "offset"]
+    )]
+    pub(super) schedule: Option<String>,
     /// What `ls` and `show` say about the holder
     #[arg(long)]
     pub(super) note: Option<String>,

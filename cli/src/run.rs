@@ -138,7 +138,7 @@ async fn finish(run: &Run, lease: Lease, ending: Ending, json: bool) -> Result<u
             return Err(Failure::new(code::FAILED, text));
         }
     };
-    if code == 0 && (run.once.is_some() || run.once_per.is_some()) {
+    if code == 0 && (run.once.is_some() || run.once_per.is_some() || run.schedule.is_some()) {
         // Its success is the reason for the lock, so that it is not recorded is a failure.
         return match lease.complete().await {
             Ok(()) => Ok(0),

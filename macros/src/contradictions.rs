@@ -31,6 +31,7 @@ const OWN: [Rule; 5] = [
             ("once", OF_ONE),
             ("once_per", OF_ONE),
             ("offset", OF_ONE),
+            ("schedule", OF_ONE),
             ("hold_at_least", OF_ONE),
             ("linger", OF_ONE),
             ("reentrant", OF_ONE),
@@ -51,7 +52,7 @@ const OWN: [Rule; 5] = [
     },
     Rule {
         is_for_mutexes: true,
-        not_with: &[("once", ASKS), ("once_per", ASKS)],
+        not_with: &[("once", ASKS), ("once_per", ASKS), ("schedule", ASKS)],
         ..rule("reentrant")
     },
     Rule {
@@ -71,6 +72,7 @@ const OWN: [Rule; 5] = [
             ("once", NO_LEASE),
             ("once_per", NO_LEASE),
             ("offset", NO_LEASE),
+            ("schedule", NO_LEASE),
         ],
         ..rule("rate")
     },

@@ -7,7 +7,7 @@ use quote::quote;
 use crate::{expand, key_part, lock_key};
 
 /// Words of which arguments consist, and others.
-const WORDS: [&str; 46] = [
+const WORDS: [&str; 47] = [
     "key",
     "ttl",
     "wait",
@@ -18,6 +18,7 @@ const WORDS: [&str; 46] = [
     "once",
     "once_per",
     "offset",
+    "schedule",
     "hold_at_least",
     "max_hold",
     "linger",

@@ -60,6 +60,7 @@ mod values;
 /// | `once` | how long the work counts as done after the body succeeded: 100 ms to 366 days; mutexes only | it never does |
 /// | `once_per` | lets the body succeed once in each period of the server's clock: 100 ms to 366 days; mutexes only | no periods |
 /// | `offset` | shifts the periods of `once_per`, which are counted from the Unix epoch, and those of whole weeks from a Monday | 0 |
+/// | `schedule` | lets the body succeed once in each tick of a calendar, such as `"daily in Europe/Berlin"` or `"30 1 * * * in UTC"`; not with `once`, `once_per`, `offset`, `linger` or `hold_at_least`; feature `calendar`; mutexes only | no ticks |
 /// | `hold_at_least` | how long the lock stays held after its grant, even if the body ends sooner: up to 24 h; mutexes only | 0 |
 /// | `linger` | how long the released lock stays with the process, idle, so that its next call needs no command: up to 1 h; not with `hold_at_least` | 0 |
 /// | `owner` | a name for the holder, such as a worker's, which `inspect` shows: 1 to 128 bytes | none |
@@ -67,7 +68,7 @@ mod values;
 /// | `max_hold` | the longest that the lock is held, renewed or not: 100 ms to 30 days | no end |
 /// | `auto_renew` | `false` lets the lease end with its `ttl` | `true` |
 /// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it run to its end | `"cancel"` |
-/// | `reentrant` | written without a value: a call inside the body goes on under the same lease, without a command; mutexes only, without `once` and `once_per` | such a call waits |
+/// | `reentrant` | written without a value: a call inside the body goes on under the same lease, without a command; mutexes only, without `once`, `once_per` and `schedule` | such a call waits |
 /// | `lease` | the name of the `LeaseHandle` in the body | none |
 /// | `locks` | the client: a `Locks` or a `QuorumLocks`, or a reference to one; with `permits`, `rate` or `all` a `Locks` | see below |
 /// | `all` | several locks instead of a `key`, in parentheses: `all(lock(key = "a"), lock(key = "b", permits = 3))`; see below | one lock |

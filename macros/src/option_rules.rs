@@ -124,5 +124,21 @@ pub(crate) const ONCE_PER: Rule = Rule {
 pub(crate) const OFFSET: Rule =
     Rule { needs: Some(("once_per", "`offset` shifts the ticks of `once_per`")), ..rule("offset") };
 
+const SAYS_WHEN: &str = "a schedule says by itself when a tick begins, and how long it lasts";
+
+/// Of `schedule`.
+pub(crate) const SCHEDULE: Rule = Rule {
+    is_for_mutexes: true,
+    not_with: &[
+        ("once", SAYS_WHEN),
+        ("once_per", SAYS_WHEN),
+        ("offset", SAYS_WHEN),
+        ("hold_at_least", ENDS_BY_ITSELF),
+        ("linger", ENDS_BY_ITSELF),
+    ],
+    ..rule("schedule")
+};
+
 /// All rules.
-pub(crate) const ALL: [Rule; 7] = [TTL, MAX_HOLD, HOLD_AT_LEAST, LINGER, ONCE, ONCE_PER, OFFSET];
+pub(crate) const ALL: [Rule; 8] =
+    [TTL, MAX_HOLD, HOLD_AT_LEAST, LINGER, ONCE, SCHEDULE, ONCE_PER, OFFSET];

@@ -19,7 +19,7 @@ use crate::{
 
 /// The arguments offered to users. `crate` is missing: only crates that re-export this one
 /// need it.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 23] = [
     "key",
     "ttl",
     "wait",
@@ -31,6 +31,7 @@ const NAMES: [&str; 22] = [
     "once",
     "once_per",
     "offset",
+    "schedule",
     "hold_at_least",
     "max_hold",
     "linger",
@@ -115,6 +116,7 @@ impl Reader {
                 None => return Ok(()),
             },
             "owner" | "note" => (name, value.into_token_stream()),
+            "schedule" => (name, values::schedule(value)?),
             "auto_renew" => (name, values::auto_renew(value)?),
             "permits" => (name, values::permits(value)?),
             "weight" => (name, values::weight(value)?),

@@ -1,6 +1,8 @@
 //! Values that everything else uses: names, options, errors and fencing tokens. It depends
 //! on no store and no client.
 
+#[cfg(feature = "calendar")]
+pub(crate) mod calendar;
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod key;

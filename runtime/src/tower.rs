@@ -152,6 +152,7 @@ mod request_values;
 mod response_head;
 mod service;
 mod several;
+mod succeeding;
 mod telemetry;
 mod template;
 mod template_key;

@@ -33,6 +33,9 @@ pub(super) async fn acquire(locks: &Locks, run: &Run) -> Result<Lease, LockError
         };
     }
     let mutex = with_options!(locks.mutex(run.key.as_str())).once(run.once).once_per(run.once_per);
-    let mutex = mutex.offset(run.offset.unwrap_or_default());
+    let mut mutex = mutex.offset(run.offset.unwrap_or_default());
+    if let Some(schedule) = &run.schedule {
+        mutex = mutex.schedule(schedule);
+    }
     if waits { mutex.lock().await } else { mutex.try_lock().await }
 }

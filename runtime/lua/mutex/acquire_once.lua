@@ -20,8 +20,8 @@
 ---   4  once_ms    integer  how long the work counts as done, or how long a tick lasts
 ---   5  offset_ms  integer  when a tick began, counted from the Unix epoch; empty: no ticks
 --- RETURN
----   {1, token, tick_ms, last_ms, granted_ms}  with ticks: granted; when its tick and that of the
----                                             last success began (0: none), and the time
+---   {1, token, tick_ms, last_ms, granted_ms}  with ticks: granted; when its tick began, when the run
+---                                             of the last success was granted (0: none), and the time
 ---   {9, left_ms, completed_ms, until_ms}      done, and until when
 ---   all others as mutex/acquire
 --- COST  O(log waiters)
@@ -36,10 +36,8 @@ end
 local rec, done = redis.call('GET', lock), redis.call('GET', KEYS[5])
 local now_ms, until_ms, completed_ms, last_ms = to_ms(clock()), 0, 0, 0
 if done then
-  local granted_ms
-  completed_ms, granted_ms = done_fields(done)
-  if offset_ms then last_ms = tick_at(granted_ms) end
-  until_ms = (offset_ms and last_ms or completed_ms) + once_ms
+  completed_ms, last_ms = done_fields(done)
+  until_ms = (offset_ms and tick_at(last_ms) or completed_ms) + once_ms
 end
 local is_done = until_ms > now_ms
 if is_done and not (rec and string.sub(rec, 1, 36) == 'MH' .. id) then

@@ -1,6 +1,11 @@
 //! What the front doors say of a lock beside its name and its kind: handles, the attribute and the
 //! layer collect it in one value, with setters that are written here.
 
+#[cfg(feature = "calendar")]
+use std::sync::Arc;
+
+#[cfg(feature = "calendar")]
+use crate::core::calendar::Calendar;
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
@@ -14,6 +19,9 @@ pub(crate) struct LockOptions {
     pub(crate) note: Option<Note>,
     /// What metrics and logs call the lock. `None` leaves the label of its key.
     pub(crate) label: Option<&'static str>,
+    /// The ticks in each of which work is to succeed once, or what is wrong with their text.
+    #[cfg(feature = "calendar")]
+    pub(crate) schedule: Option<Arc<Result<Calendar, String>>>,
 }
 
 impl LockOptions {
@@ -31,7 +39,35 @@ impl LockOptions {
     /// What the store is asked for.
     pub(crate) fn request(&self, key: LockKey, kind: Kind) -> Result<RequestSpec, LockError> {
         let owner = self.owner.as_deref().map(Owner::new).transpose()?;
-        Ok(RequestSpec { key: self.labelled(key), kind, owner, note: self.note.clone() })
+        #[cfg(feature = "calendar")]
+        self.check_schedule()?;
+        Ok(RequestSpec {
+            key: self.labelled(key),
+            kind,
+            owner,
+            note: self.note.clone(),
+            #[cfg(feature = "calendar")]
+            schedule: self.schedule.clone(),
+        })
+    }
+
+    /// The ticks of this text.
+    #[cfg(feature = "calendar")]
+    pub(crate) fn set_schedule(&mut self, text: &str) {
+        self.options.has_schedule = true;
+        self.schedule = Some(Arc::new(Calendar::parse(text)));
+    }
+
+    /// Refuses a text that names no schedule.
+    #[cfg(feature = "calendar")]
+    fn check_schedule(&self) -> Result<(), LockError> {
+        match self.schedule.as_deref() {
+            Some(Err(problem)) => {
+                let problem = problem.clone();
+                Err(LockError::InvalidOption { option: "schedule", problem })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -90,6 +126,13 @@ macro_rules! setter {
         $crate::api::lock_options::set!(
             $at $meta offset(offset: std::time::Duration) options.offset = offset
         );
+    };
+    (schedule ($($at:tt)+) [$($meta:tt)*]) => {
+        $($meta)*
+        pub fn schedule(mut self, schedule: impl AsRef<str>) -> Self {
+            self.$($at)+.set_schedule(schedule.as_ref());
+            self
+        }
     };
     (owner $at:tt $meta:tt) => {
         $crate::api::lock_options::set!(

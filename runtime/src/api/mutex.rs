@@ -135,6 +135,37 @@ impl Mutex {
         /// Shifts the ticks of [`once_per`](Self::once_per): one begins this long after the Unix
         /// epoch, or of whole weeks after Monday, 5 January 1970. The default is zero.
         offset;
+        /// Lets the work succeed once in each tick of a calendar: a pattern of cron, or `hourly`,
+        /// `daily`, `weekly`, `monthly` or `yearly`, in a time zone. `"daily in Europe/Berlin"`,
+        /// `"30 1 * * 1-5 in UTC"`. By default, there are no ticks.
+        ///
+        /// A tick begins at each time that the pattern names, and lasts until the next one. Otherwise it
+        /// is [`once_per`](Self::once_per), with days of 23 and 25 hours and months of any length. A time
+        /// that comes twice, when clocks go back, begins one tick; one that never comes begins it when
+        /// clocks have gone forward. The server's clock decides which tick runs. What days and hours the
+        /// zone has, each process says by its own copy of the IANA database: the system's, or else the one
+        /// that was built in.
+        ///
+        /// It can't be combined with `once`, `once_per`, `offset`, `linger` or `hold_at_least`. A text
+        /// that names no schedule is reported when the lock is acquired. Weekdays are 0 to 7, with Sunday
+        /// as 0 and 7.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), leasehold::LockError> {
+        /// # let locks = leasehold::Locks::in_memory();
+        /// let report = locks.mutex("nightly-report").schedule("0 2 * * * in Europe/Berlin");
+        /// let lease = report.lock().await?;
+        /// lease.complete().await?;
+        /// assert!(report.try_lock().await.unwrap_err().is_done());
+        /// # Ok(())
+        /// # }
+        /// ```
+        #[cfg(feature = "calendar")]
+        #[cfg_attr(docsrs, doc(cfg(feature = "calendar")))]
+        schedule;
         /// A name for the holder of these leases, which
         /// [`Locks::is_held_by`](crate::Locks::is_held_by) and
         /// [`Locks::inspect`](crate::Locks::inspect) show: 1 to 128 bytes without control
@@ -154,10 +185,19 @@ impl Mutex {
     pub(super) fn without_once(mut self) -> Self {
         let options = &mut self.spec.given.options;
         (options.once, options.once_per, options.offset) = (None, None, Duration::ZERO);
+        #[cfg(feature = "calendar")]
+        {
+            options.has_schedule = false;
+            self.spec.given.schedule = None;
+        }
         self
     }
 
     fn kind(&self) -> Kind {
+        #[cfg(feature = "calendar")]
+        if let Some(Ok(calendar)) = self.spec.given.schedule.as_deref() {
+            return calendar.tick_now().map_or(Kind::Mutex, |tick| Kind::Once(Once::in_tick(tick)));
+        }
         let Options { once, once_per, offset, .. } = self.spec.given.options;
         match (once, once_per) {
             (_, Some(period)) => Kind::Once(Once::per(period, offset)),

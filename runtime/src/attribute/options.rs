@@ -21,6 +21,9 @@ impl Call {
         once_per;
         /// Shifts the periods of `once_per`.
         offset;
+        /// Lets the body succeed once in each tick of a calendar.
+        #[cfg(feature = "calendar")]
+        schedule;
         /// A name for the holder.
         owner;
     }

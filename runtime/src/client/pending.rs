@@ -60,7 +60,7 @@ struct Heartbeat {
 impl PendingRequest {
     /// A request that does not wait.
     pub(crate) fn new(client: &Arc<Client>, spec: RequestSpec, ttl: Duration) -> Self {
-        let RequestSpec { key, kind, owner, note } = spec;
+        let RequestSpec { key, kind, owner, note, .. } = spec;
         let request = Request { key, id: client.next_request(), kind, owner, note, ttl };
         Self {
             in_flight: InFlight::new(client),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::error::LockError;
 use super::option_rules::{
-    ALL, HOLD_AT_LEAST, LINGER, MAX_HOLD, OFFSET, ONCE, ONCE_PER, Rule, TTL,
+    ALL, HOLD_AT_LEAST, LINGER, MAX_HOLD, OFFSET, ONCE, ONCE_PER, Rule, SCHEDULE, TTL,
 };
 
 /// How long an acquisition waits for its lock.
@@ -53,6 +53,8 @@ pub(crate) struct Options {
     pub(crate) once_per: Option<Duration>,
     /// When a tick began, counted from the Unix epoch.
     pub(crate) offset: Duration,
+    /// Ticks of a calendar take the place of those of `once_per`.
+    pub(crate) has_schedule: bool,
 }
 
 impl Default for Options {
@@ -67,6 +69,7 @@ impl Default for Options {
             once: None,
             once_per: None,
             offset: Duration::ZERO,
+            has_schedule: false,
         }
     }
 }
@@ -106,6 +109,7 @@ impl Options {
             (&HOLD_AT_LEAST, unless_zero(self.hold_at_least)),
             (&LINGER, unless_zero(self.linger)),
             (&ONCE, self.once),
+            (&SCHEDULE, self.has_schedule.then_some(Duration::ZERO)),
             (&ONCE_PER, self.once_per),
             (&OFFSET, unless_zero(self.offset)),
         ]);

@@ -7,11 +7,11 @@ mod local;
 mod look;
 mod multi_atomic;
 mod multi_ordered;
-mod next_tick;
 mod patience;
 mod rates;
 mod schedule;
 mod single;
+mod ticks;
 mod time_limit;
 
 pub(crate) use self::adopt::adopt;

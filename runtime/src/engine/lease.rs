@@ -233,7 +233,7 @@ impl Lease {
         &self.shared.client
     }
 
-    fn local(&self) -> &Arc<LocalLease> {
+    pub(in crate::engine) fn local(&self) -> &Arc<LocalLease> {
         self.handle.local()
     }
 

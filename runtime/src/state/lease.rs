@@ -33,6 +33,9 @@ pub(crate) struct LocalLease {
     pub(crate) fence: Option<Fence>,
     /// The tick, of work that is to succeed once in each.
     pub(crate) tick: Option<TickTimes>,
+    /// How many ticks of a calendar have passed without a success. Others are counted by their period.
+    #[cfg(feature = "calendar")]
+    pub(crate) missed: OnceLock<u64>,
     context: Arc<LeaseContext>,
     deadlines: Deadlines,
     /// The last renewal failed, or got no answer.
@@ -62,6 +65,8 @@ impl LocalLease {
             request,
             fence,
             tick,
+            #[cfg(feature = "calendar")]
+            missed: OnceLock::new(),
             context: context.clone(),
             deadlines,
             is_suspect: AtomicBool::new(false),

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "calendar")]
+use crate::core::calendar::CalendarTick;
+
 /// How long work that has succeeded counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Once {
@@ -31,6 +34,32 @@ impl Once {
         Self::Per { period, offset: first.saturating_add(offset) }
     }
 
+    /// In this tick of a calendar.
+    #[cfg(feature = "calendar")]
+    pub(crate) fn in_tick(tick: CalendarTick) -> Self {
+        Self::Per { period: tick.lasts(), offset: Duration::from_millis(tick.began) }
+    }
+
+    /// When the tick began that runs at this time, in milliseconds since the Unix epoch. Without ticks
+    /// it is this time.
+    pub(crate) fn tick_at(self, time: u64) -> u64 {
+        let Self::Per { period, offset } = self else { return time };
+        let (period, offset) = (millis(period).max(1), millis(offset));
+        if time >= offset {
+            time - (time - offset) % period
+        } else {
+            // Ticks also begin before the offset.
+            (offset - (offset - time).div_ceil(period) * period).min(time)
+        }
+    }
+
+    /// When the tick ends that runs at this time. Without ticks it is this time.
+    #[cfg(feature = "calendar")]
+    pub(crate) fn tick_ends(self, time: u64) -> u64 {
+        let lasts = if let Self::Per { period, .. } = self { millis(period) } else { 0 };
+        self.tick_at(time).saturating_add(lasts)
+    }
+
     /// How long the store remembers the last success of ticks, if that is longer than they
     /// count as done: 32 periods, and at least a day.
     pub(crate) fn remembered(self) -> Duration {
@@ -42,13 +71,16 @@ impl Once {
     }
 }
 
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The tick of a grant, by the store's clock: in milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickTimes {
     /// When it began.
     pub began: u64,
-    /// When the tick of the last success began, if the store remembers one. Ticks are those of
-    /// the request, also if that run had others.
+    /// When the run of the last success was granted the lock, if the store remembers one.
     pub last: Option<u64>,
     /// When the lock was granted. It says which tick the run belongs to, for whoever asks with
     /// other ticks.
@@ -68,6 +100,19 @@ pub struct Success {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_are_aligned_to_the_offset() {
+        let tick = |time, offset| {
+            let (period, offset) = (Duration::from_secs(1), Duration::from_millis(offset));
+            Once::Per { period, offset }.tick_at(time)
+        };
+        assert_eq!(tick(1_999, 0), 1_000);
+        assert_eq!(tick(2_000, 0), 2_000);
+        assert_eq!(tick(2_000, 1), 1_001);
+        assert_eq!(tick(2_000, 2_500), 1_500);
+        assert_eq!(tick(1_500, 3_500), 1_500);
+    }
 
     #[test]
     fn weeks_begin_on_mondays() {

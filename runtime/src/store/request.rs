@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use super::note::Note;
 use super::once::Once;
+#[cfg(feature = "calendar")]
+use crate::core::calendar::Calendar;
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::system;
@@ -207,6 +209,9 @@ pub(crate) struct RequestSpec {
     pub(crate) kind: Kind,
     pub(crate) owner: Option<Owner>,
     pub(crate) note: Option<Note>,
+    /// What says which tick runs, if no period does: not an error.
+    #[cfg(feature = "calendar")]
+    pub(crate) schedule: Option<Arc<Result<Calendar, String>>>,
 }
 
 impl RequestSpec {

@@ -24,6 +24,7 @@ fn the_options_exclude_one_another_as_those_of_the_library() {
             let value = match *option {
                 "permits" => "2",
                 "offset" => "1m",
+                "schedule" => "daily in UTC",
                 _ => "1h",
             };
             arguments.extend([flag(option), value.to_owned()]);

@@ -187,6 +187,10 @@ fn work_succeeds_once() {
 
     let job = ["run", "job", "--once-per", "366days", "--", "true"];
     assert_eq!([tell(&server, &job).code, tell(&server, &job).code], [0, 122]);
+    let year = ["run", "year", "--schedule", "yearly in Europe/Berlin", "--", "true"];
+    assert_eq!([tell(&server, &year).code, tell(&server, &year).code], [0, 122]);
+    let nowhere = tell(&server, &["run", "k", "--schedule", "daily in Berlin", "--", "true"]);
+    assert!(nowhere.code == 125 && nowhere.err.contains("IANA"), "{nowhere:?}");
     assert_eq!(
         tell(&server, &["run", "k", "--once", "1h", "--permits", "2", "--", "true"]).code,
         125

@@ -2,6 +2,8 @@
 
 mod by_redis_cli;
 #[cfg(target_os = "linux")]
+mod calendar;
+#[cfg(target_os = "linux")]
 mod clock;
 mod deleted_records;
 mod force;

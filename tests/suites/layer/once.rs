@@ -56,6 +56,21 @@ async fn a_key_is_refused_after_a_success() {
 }
 
 #[tokio::test]
+async fn a_key_is_refused_until_the_tick_of_its_schedule_ends() {
+    let (locks, calls) = (Locks::in_memory(), Arc::<AtomicUsize>::default());
+    let yearly = LockLayer::mutex(&locks, "report").schedule("yearly in Europe/Berlin");
+    let service = yearly.layer(answering(&[500], &calls));
+    for status in [500, 200, 409] {
+        let response = service.clone().oneshot(request("/report")).await.unwrap();
+        assert_eq!(response.status(), status);
+        response.into_body().collect().await.unwrap();
+    }
+    let nowhere = LockLayer::mutex(&locks, "report").schedule("yearly in Berlin");
+    let refused = nowhere.layer(answering(&[], &calls)).oneshot(request("/report")).await.unwrap();
+    assert_eq!(refused.status(), 500);
+}
+
+#[tokio::test]
 async fn the_refusal_can_be_replaced() {
     let locks = Locks::in_memory();
     let layer = by_path(&locks).on_refused(async |refusal, _| match refusal {

@@ -32,7 +32,7 @@ impl Look {
         if !is_open || is_own || is_closed || check(shared, &spec, options).is_err() {
             return None;
         }
-        let RequestSpec { key, kind, owner, note } = spec;
+        let RequestSpec { key, kind, owner, note, .. } = spec;
         let ttl = options.first_ttl();
         let request = Request { key, id: client.next_request(), kind, owner, note, ttl };
         Some(Self { shared: shared.clone(), asked: request.into() })

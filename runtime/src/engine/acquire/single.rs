@@ -9,8 +9,8 @@ use tokio::time::timeout;
 use tracing::Instrument;
 
 use super::local::{Entered, enter, take_up, try_enter};
-use super::next_tick::NextTick;
 use super::schedule::AskSchedule;
+use super::ticks::Ticks;
 use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::client::pending::PendingRequest;
@@ -68,25 +68,18 @@ pub(crate) async fn acquire(
     result.map(Lease::begin_hold)
 }
 
-/// Acquires work that succeeds once in each tick. If the present tick is done, it waits for the next,
-/// if the wait allows: a caller whose clock is ahead of the store's asks shortly before its tick
-/// begins.
+/// Acquires work that is to succeed once in each tick.
 async fn acquire_in_a_tick(
     begun: Instant,
     shared: &Arc<Shared>,
-    spec: RequestSpec,
+    mut spec: RequestSpec,
     options: Options,
 ) -> Result<Lease, LockError> {
-    let client = &shared.client;
-    let mut next_tick = NextTick::default();
+    let mut ticks = Ticks::new(begun, options);
     loop {
-        let now = client.store.now();
+        let now = shared.client.store.now();
         let result = acquire_since((begun, now), shared, spec.clone(), options).await;
-        let Err(LockError::Done { until, retry_after, .. }) = result else { return result };
-        // It stands in no queue meanwhile, neither in this process nor in the store.
-        let left = AskSchedule::new(begun, options.wait).left(client.store.now());
-        let done = (until, retry_after);
-        if !next_tick.begins(done, left, &client.keeper.shutdown).await? {
+        if let Some(result) = ticks.judge(shared, &mut spec, result).await {
             return result;
         }
     }

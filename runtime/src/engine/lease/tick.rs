@@ -38,12 +38,16 @@ pub struct Tick {
 
 impl Tick {
     pub(super) fn of(local: &LocalLease) -> Option<Self> {
-        let (tick, Kind::Once(Once::Per { period, .. })) = (local.tick?, local.request.kind) else {
+        let (tick, Kind::Once(once @ Once::Per { period, .. })) = (local.tick?, local.request.kind)
+        else {
             return None;
         };
-        let since = |last| Duration::from_millis(tick.began.saturating_sub(last));
+        let since = |last| Duration::from_millis(tick.began.saturating_sub(once.tick_at(last)));
         let ticks = |last| since(last).as_millis() / period.as_millis().max(1);
         let missed = |last| u64::try_from(ticks(last).saturating_sub(1)).unwrap_or(u64::MAX);
-        Some(Self { began: system_time(tick.began), missed: tick.last.map(missed) })
+        let missed = tick.last.map(missed);
+        #[cfg(feature = "calendar")]
+        let missed = local.missed.get().copied().or(missed);
+        Some(Self { began: system_time(tick.began), missed })
     }
 }

@@ -6,6 +6,7 @@ use super::context::Context;
 use super::mutex;
 use super::state::{Done, LockState};
 use crate::core::error::LossReason;
+use crate::store::once::millis;
 use crate::store::{Attempt, Ended, Hint, Kind, Once, Request, Success, TickTimes, Waiting};
 
 pub(super) fn acquire(
@@ -32,13 +33,12 @@ pub(super) fn acquire(
         return Attempt::Done { completed, until, left };
     }
     match (mutex::acquire(lock, request, waiting, context), once) {
-        (Attempt::Granted { token }, Once::Per { period, offset }) => {
-            let began = |at| tick(at, millis(period), millis(offset));
-            let last = lock.done.map(|done| began(done.granted));
+        (Attempt::Granted { token }, Once::Per { .. }) => {
+            let last = lock.done.map(|done| done.granted);
             // If the work counts as done, the lease was granted in a later tick than the last
             // success: the clock went back since.
             let granted = now.max(until);
-            let tick = TickTimes { began: began(granted), last, granted };
+            let tick = TickTimes { began: once.tick_at(granted), last, granted };
             Attempt::GrantedTick { token, tick }
         }
         (answer, _) => answer,
@@ -49,10 +49,7 @@ pub(super) fn acquire(
 fn counts_until(done: &Done, once: Once) -> u64 {
     match once {
         Once::For(lasts) => done.completed.saturating_add(millis(lasts)),
-        Once::Per { period, offset } => {
-            let (period, offset) = (millis(period), millis(offset));
-            tick(done.granted, period, offset).saturating_add(period)
-        }
+        Once::Per { period, .. } => once.tick_at(done.granted).saturating_add(millis(period)),
     }
 }
 
@@ -98,20 +95,6 @@ pub(super) fn complete(
     mutex::release(lock, request, Duration::ZERO, context)
 }
 
-/// When the tick began that runs now.
-fn tick(now: u64, period: u64, offset: u64) -> u64 {
-    if now >= offset {
-        now - (now - offset) % period
-    } else {
-        // Ticks also begin before the offset.
-        (offset - (offset - now).div_ceil(period) * period).min(now)
-    }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,14 +121,5 @@ mod tests {
         ] {
             assert_eq!(counts_until(&done, once), until, "{once:?}");
         }
-    }
-
-    #[test]
-    fn ticks_are_aligned_to_the_offset() {
-        assert_eq!(tick(1_999, 1_000, 0), 1_000);
-        assert_eq!(tick(2_000, 1_000, 0), 2_000);
-        assert_eq!(tick(2_000, 1_000, 1), 1_001);
-        assert_eq!(tick(2_000, 1_000, 2_500), 1_500);
-        assert_eq!(tick(1_500, 1_000, 3_500), 1_500);
     }
 }

@@ -63,7 +63,7 @@ impl Worker {
         let mut all = JoinSet::new();
         for task in 0..tasks {
             let (worker, rng) = (worker.clone(), rng.fork());
-            all.spawn(async move { worker.turns(task, rng).await });
+            all.spawn(async move { Box::pin(worker.turns(task, rng)).await });
         }
         while let Some(ended) = all.join_next().await {
             if let Err(error) = ended {

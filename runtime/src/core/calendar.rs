@@ -1,0 +1,117 @@
+//! Ticks of a calendar: by a pattern of cron, in a time zone.
+
+use std::time::Duration;
+
+use croner::Cron;
+use croner::parser::{CronParser, Seconds, Year};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+use crate::core::option_rules::ONCE_PER;
+use crate::system;
+
+/// What may stand for a pattern.
+const NAMES: [(&str, &str); 5] = [
+    ("hourly", "0 * * * *"),
+    ("daily", "0 0 * * *"),
+    ("weekly", "0 0 * * 1"),
+    ("monthly", "0 0 1 * *"),
+    ("yearly", "0 0 1 1 *"),
+];
+
+/// More missed ticks are not counted.
+const MOST_MISSED: u64 = 10_000;
+
+/// A calendar. A tick begins at each time that its pattern names, and lasts until the next one.
+#[derive(Clone, Debug)]
+pub(crate) struct Calendar {
+    cron: Cron,
+    zone: TimeZone,
+}
+
+/// A tick, in milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CalendarTick {
+    pub(crate) began: u64,
+    pub(crate) ends: u64,
+}
+
+impl CalendarTick {
+    pub(crate) fn lasts(self) -> Duration {
+        Duration::from_millis(self.ends - self.began)
+    }
+}
+
+impl Calendar {
+    /// Parses a pattern and a zone, such as `daily in Europe/Berlin` or `30 1 * * * in UTC`. The error
+    /// says what to write instead.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let Some((pattern, zone)) = text.rsplit_once(" in ") else {
+            return Err(format!(
+                "`{text}` has no time zone; write `{text} in UTC`, or a zone such as `Europe/Berlin`"
+            ));
+        };
+        let (pattern, zone) = (pattern.trim(), zone.trim());
+        let named = NAMES.iter().find(|(name, _)| *name == pattern).map(|(_, pattern)| *pattern);
+        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
+        let cron = parser.build().parse(named.unwrap_or(pattern)).map_err(|error| {
+            format!(
+                "`{pattern}` is neither `hourly`, `daily`, `weekly`, `monthly` or `yearly` nor five \
+                 fields of cron, such as `30 1 * * *`: {error}"
+            )
+        })?;
+        let zone = TimeZone::get(zone).map_err(|_| {
+            format!(
+                "`{zone}` is no time zone of the IANA database, such as `Europe/Berlin` or `UTC`"
+            )
+        })?;
+        let calendar = Self { cron, zone };
+        let Some(tick) = calendar.tick_now() else {
+            return Err(format!("`{pattern}` names a time that never comes"));
+        };
+        match ONCE_PER.out_of_range(tick.lasts()) {
+            Some(range) => {
+                Err(format!("`{pattern}` has ticks that are out of range: a tick lasts {range}"))
+            }
+            None => Ok(calendar),
+        }
+    }
+
+    /// The tick that runs by this machine's clock.
+    pub(crate) fn tick_now(&self) -> Option<CalendarTick> {
+        self.tick_at(millis(system::wall_clock()))
+    }
+
+    /// The tick that runs at this time. `None` if the pattern names no time before or after it.
+    pub(crate) fn tick_at(&self, time: u64) -> Option<CalendarTick> {
+        let time = self.zoned(time)?;
+        let began = self.cron.find_previous_occurrence(&time, true).ok()?;
+        let ends = self.cron.find_next_occurrence(&time, false).ok()?;
+        Some(CalendarTick { began: in_millis(&began)?, ends: in_millis(&ends)? })
+    }
+
+    /// How many ticks lie between that of a time and one that began later. At most 10,000 are counted.
+    pub(crate) fn ticks_between(&self, time: u64, began: u64) -> u64 {
+        let Some(time) = self.zoned(time) else { return 0 };
+        let before = |next: &Zoned| in_millis(next).is_some_and(|next| next < began);
+        let most = usize::try_from(MOST_MISSED).unwrap_or(usize::MAX);
+        let ticks = self.cron.iter_after(time).take_while(before).take(most).count();
+        u64::try_from(ticks).unwrap_or(MOST_MISSED)
+    }
+
+    fn zoned(&self, time: u64) -> Option<Zoned> {
+        let time = Timestamp::from_millisecond(i64::try_from(time).ok()?).ok()?;
+        Some(time.to_zoned(self.zone.clone()))
+    }
+}
+
+fn in_millis(time: &Zoned) -> Option<u64> {
+    u64::try_from(time.timestamp().as_millisecond()).ok()
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
