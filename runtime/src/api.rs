@@ -18,6 +18,7 @@ pub(crate) mod builder;
 pub(crate) mod multi_lock;
 
 pub(crate) mod election;
+pub(crate) mod job;
 mod lead;
 pub(crate) mod lock_client;
 pub(crate) mod lock_options;

@@ -103,6 +103,7 @@
 //! | … on its way to another process | [`Ticket`] |
 //! | the name of a lock | [`LockKey`], [`KeyPart`](trait@KeyPart), [`KeyTemplate`], [`lock_key!`](macro.lock_key.html) |
 //! | leader election: to run in it, to watch it | [`Election`], [`ElectionHandle`], [`ElectionState`] |
+//! | a job that is due once in each tick | [`Job`] |
 //! | how long to wait | [`Wait`] |
 //! | the attribute | [`distributed_lock`](attr.distributed_lock.html) |
 //! | the layer | [`LockLayer`](tower/struct.LockLayer.html), [`path_key`](tower/fn.path_key.html), [`tower`](tower/index.html) |
@@ -182,6 +183,7 @@ pub use crate::api::builder::LocksBuilder;
 pub use crate::api::election::{Election, ElectionHandle, ElectionState};
 #[cfg(feature = "faults")]
 pub use crate::api::faults::Faults;
+pub use crate::api::job::Job;
 pub use crate::api::limits::{LimitHandle, Limits};
 pub use crate::api::list::LockList;
 pub use crate::api::lock_client::{LockClient, SemaphoreClient};

@@ -193,6 +193,16 @@ impl Mutex {
         self
     }
 
+    pub(super) fn has_ticks(&self) -> bool {
+        let options = &self.spec.given.options;
+        options.once_per.is_some() || options.has_schedule
+    }
+
+    /// How long the present tick lasts. Zero without ticks.
+    pub(super) fn tick_lasts(&self) -> Duration {
+        if let Kind::Once(Once::Per { period, .. }) = self.kind() { period } else { Duration::ZERO }
+    }
+
     fn kind(&self) -> Kind {
         #[cfg(feature = "calendar")]
         if let Some(Ok(calendar)) = self.spec.given.schedule.as_deref() {

@@ -36,6 +36,8 @@ pub(crate) struct LocalLease {
     /// How many ticks of a calendar have passed without a success. Others are counted by their period.
     #[cfg(feature = "calendar")]
     pub(crate) missed: OnceLock<u64>,
+    /// How long nobody gets the mutex after its release, because its work has failed.
+    pub(crate) pause: OnceLock<Duration>,
     context: Arc<LeaseContext>,
     deadlines: Deadlines,
     /// The last renewal failed, or got no answer.
@@ -67,6 +69,7 @@ impl LocalLease {
             tick,
             #[cfg(feature = "calendar")]
             missed: OnceLock::new(),
+            pause: OnceLock::new(),
             context: context.clone(),
             deadlines,
             is_suspect: AtomicBool::new(false),
@@ -146,7 +149,8 @@ impl LocalLease {
     /// may forget the request then, if nothing of it can arrive late.
     pub(crate) fn send_release(&self, was_held: bool) -> Reply<Ended> {
         let (store, request) = (&self.context.store, &self.request);
-        let keep = if was_held { self.keep() } else { Duration::ZERO };
+        let pause = self.pause.get().copied().unwrap_or_default();
+        let keep = if was_held { self.keep().max(pause) } else { Duration::ZERO };
         let may_forget = was_held && keep.is_zero() && request.kind == Kind::Mutex;
         if may_forget && self.is_all_answered {
             return store.release_and_forget(request);

@@ -12,6 +12,7 @@
 
 mod attempt;
 mod hold;
+pub(crate) mod job;
 mod label;
 #[cfg(feature = "metrics")]
 mod names;

@@ -54,7 +54,6 @@ impl Once {
     }
 
     /// When the tick ends that runs at this time. Without ticks it is this time.
-    #[cfg(feature = "calendar")]
     pub(crate) fn tick_ends(self, time: u64) -> u64 {
         let lasts = if let Self::Per { period, .. } = self { millis(period) } else { 0 };
         self.tick_at(time).saturating_add(lasts)

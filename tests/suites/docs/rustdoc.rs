@@ -48,6 +48,7 @@ const ERRORS: &[(&str, &[&str])] = &[
         "Mutex::lead QuorumLocks::lead Election::lead",
         &["InvalidKey", "InvalidOption", "NoRuntime", "ShutDown", "WrongKind"],
     ),
+    ("Job::run", &["InvalidKey", "InvalidOption", "NoRuntime", "Unsupported", "WrongKind"]),
     ("Locks::inspect Locks::force_release", &["InvalidKey", "Store"]),
     ("Locks::list LockList::next", &["Store"]),
     ("Limits::list", &["Store"]),

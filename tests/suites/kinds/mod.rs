@@ -10,6 +10,7 @@ mod force;
 mod force_hints;
 #[cfg(target_os = "linux")]
 mod forgotten;
+mod jobs;
 mod rates;
 mod reentrant;
 mod rw;

@@ -1,8 +1,11 @@
 //! The end of a lease whose work has succeeded.
 
 use super::tick::Tick;
-use super::{Lease, LeaseHandle, Rest, TRIES};
+use super::{Lease, LeaseHandle, Released, Rest, TRIES};
+use std::time::{Duration, SystemTime};
+
 use crate::core::error::{LockError, Step};
+use crate::core::system_time::system_time;
 use crate::store::{Ask, Ended, Kind};
 
 impl LeaseHandle {
@@ -15,6 +18,27 @@ impl LeaseHandle {
 }
 
 impl Lease {
+    /// How much of its tick was left when the lease was granted. Zero without ticks.
+    pub(crate) fn tick_left_at_grant(&self) -> Duration {
+        match (self.local().tick, self.local().request.kind) {
+            (Some(tick), Kind::Once(once)) => {
+                Duration::from_millis(once.tick_ends(tick.granted).saturating_sub(tick.granted))
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// When the run began that last succeeded, if the store remembers one.
+    pub(crate) fn last_success(&self) -> Option<SystemTime> {
+        self.local().tick?.last.map(system_time)
+    }
+
+    /// Releases the mutex, whose work has failed. Nobody gets it for this pause.
+    pub(crate) async fn release_and_keep(self, pause: Duration) -> Result<Released, LockError> {
+        self.local().pause.get_or_init(|| pause);
+        self.release().await
+    }
+
     /// The tick that the lease belongs to: the one that ran when the lock was granted. `None`
     /// if the lock has no [`once_per`](crate::Mutex::once_per).
     #[must_use]

@@ -67,6 +67,14 @@ const METRICS: &[(Metric, &str, Unit, &str)] = &[
         Unit::Count,
         "commands for locks that linger: they reserve fencing tokens and extend the lease",
     ),
+    (Counter, "leasehold_job_runs_total", Unit::Count, "runs of jobs that have ended"),
+    (
+        Gauge,
+        "leasehold_job_last_success_seconds",
+        Unit::Seconds,
+        "when a job last succeeded, since the Unix epoch",
+    ),
+    (Gauge, "leasehold_job_tick_seconds", Unit::Seconds, "how long a tick of a job lasts"),
 ];
 
 pub(super) fn describe() {

@@ -133,7 +133,7 @@ const MISTAKES: &[Mistake] = mistakes! {
         "local left_ms = until_ms - now_ms\n" => "local left_ms = until_ms - now_ms + 500\n",
         "the rules make it";
     "work counts as done from its tick alone":
-        "(offset_ms and last_ms or completed_ms) + once_ms" => "last_ms + once_ms",
+        "offset_ms and tick_at(last_ms) or completed_ms" => "offset_ms and tick_at(last_ms) or 0",
         "the rules answer";
     "a lingering lease ignores a recall":
         "local is_wanted = usage >= 2 and string.sub(rec, 88, 88) == RECALLED" =>

@@ -1,0 +1,297 @@
+//! A job: work that runs once in each tick, on one of the processes that offer to.
+
+mod next;
+
+use std::fmt::Display;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant, SystemTime};
+
+use futures_util::FutureExt;
+
+use self::next::{FailurePause, asks_again, until_tick_ends};
+use super::mutex::Mutex;
+use crate::core::error::{LockError, Quiet};
+use crate::core::log_rate::seldom;
+use crate::engine::lease::{Lease, LeaseHandle};
+use crate::state::telemetry::job::{Run, ran, succeeded};
+use crate::system;
+
+/// Work that runs once in each tick, on one of the processes that offer to: from
+/// [`Mutex::job`](crate::Mutex::job).
+///
+/// Each process calls [`run`](Self::run). It sleeps until a tick begins by the server's clock, and then
+/// tries to get the lock. Who gets it runs the work; after a success all sleep until the next tick. If the
+/// work fails, one of them runs it again within the tick.
+///
+/// The idea of a controller that starts what a calendar says, and knows when it last succeeded, is that of
+/// Kubernetes' `CronJob`; here there is no controller.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::{LeaseHandle, LockError, Locks};
+///
+/// async fn report(lease: LeaseHandle) -> Result<(), LockError> {
+///     let tick = lease.tick().expect("a job has ticks");
+///     println!("the report of the hour that began at {:?}", tick.began);
+///     Ok(())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), LockError> {
+/// let locks = Locks::in_memory();
+/// let hourly = locks.mutex("report").once_per(Duration::from_secs(3600)).job();
+/// let running = tokio::spawn(async move { hourly.run(report).await });
+/// // … until the service ends:
+/// # tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
+/// locks.shutdown().await;
+/// running.await.expect("it does not panic")?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a job does nothing until it runs"]
+pub struct Job {
+    mutex: Mutex,
+    catch_up: bool,
+    jitter: Duration,
+    retry: Duration,
+}
+
+/// The tick that began before this process was there, if that is not run.
+enum LeftOut {
+    None,
+    /// The one that runs now.
+    Present,
+    /// The one that began then.
+    Tick(SystemTime),
+}
+
+impl LeftOut {
+    /// Returns true if the tick of this lease is left out.
+    fn has(&mut self, lease: &Lease) -> bool {
+        let Some(tick) = lease.tick() else { return false };
+        if let Self::Present = self {
+            *self = Self::Tick(tick.began);
+        }
+        matches!(self, Self::Tick(began) if *began == tick.began)
+    }
+}
+
+impl Mutex {
+    /// The work under this mutex as a job, which this process runs when it is due. It needs ticks:
+    /// [`once_per`](Self::once_per) or `schedule`. All options apply, except [`wait`](Self::wait).
+    pub fn job(&self) -> Job {
+        Job {
+            mutex: self.clone(),
+            catch_up: true,
+            jitter: Duration::from_secs(1),
+            retry: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Job {
+    /// Whether a tick that began before this process was there is run, if it has no success yet. The
+    /// default is `true`, so that a restart loses no tick. With `false` the first run is in the next
+    /// tick.
+    ///
+    /// Earlier ticks are never run: [`Tick::missed`](crate::Tick::missed) says how many there were.
+    pub fn catch_up(mut self, catch_up: bool) -> Self {
+        self.catch_up = catch_up;
+        self
+    }
+
+    /// The longest time after the beginning of a tick at which this process asks for it: each time
+    /// another, by chance. The default is 1 s. It spreads the jobs that are due at the same time.
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.jitter = most;
+        self
+    }
+
+    /// How long nobody runs the work after it has failed: at first this long, then twice as long each
+    /// time that it fails in this process, up to 32 times as long. The default is 10 s.
+    pub fn retry(mut self, pause: Duration) -> Self {
+        self.retry = pause;
+        self
+    }
+
+    /// Runs the work in each tick, until the client is [shut down](crate::Locks::shutdown).
+    ///
+    /// - The work gets its lease's handle, which names the [tick](LeaseHandle::tick). If the lease is
+    ///   lost, its future is dropped.
+    /// - After `Ok` the tick is done, in all processes.
+    /// - After an error or a panic it is not. Nobody gets the lock for the pause that
+    ///   [`retry`](Self::retry) says, and then one of the processes runs the work again. This is logged.
+    /// - A run that outlasts its tick goes on. The next tick is run when it has ended.
+    /// - If the lock store fails, the process asks again until it answers. This is logged, too.
+    ///
+    /// While it sleeps it sends nothing. A tick costs each process about three commands, and one for each
+    /// `ttl` during which another process runs the work. If a process dies in the middle, another one runs
+    /// the work within the `ttl` and the jitter, and 60 s at most.
+    ///
+    /// When a shutdown begins, work that runs has the time that the shutdown gives it. To hand it over at
+    /// once, drop this future.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::InvalidOption`] if the mutex has no ticks, or an option is out of its range.
+    /// - [`LockError::Unsupported`] on a quorum.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
+    /// - [`LockError::WrongKind`] if the name is in use by another kind of lock, or by something that is
+    ///   not a lock.
+    /// - [`LockError::InvalidKey`] if no lock can have this name.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping this future drops the work, and the lock is released in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use leasehold::{LockError, Locks};
+    ///
+    /// # async fn clean_up() -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn example(locks: Locks) {
+    /// let minutely = locks.mutex("clean-up").once_per(std::time::Duration::from_secs(60)).job();
+    /// let running = tokio::spawn(async move { minutely.run(|_lease| clean_up()).await });
+    /// # drop(running);
+    /// # }
+    /// ```
+    pub async fn run<W, E>(&self, mut work: impl FnMut(LeaseHandle) -> W) -> Result<(), LockError>
+    where
+        W: Future<Output = Result<(), E>>,
+        E: Display,
+    {
+        if !self.mutex.has_ticks() {
+            return Err(LockError::InvalidOption {
+                option: "once_per",
+                problem: "a job is due once in each tick: set `once_per` or `schedule`".to_owned(),
+            });
+        }
+        let shared = self.mutex.spec().shared.clone();
+        let shutdown = &shared.client.keeper.shutdown;
+        let mut failures = FailurePause::of(self.retry);
+        let mut left_out = if self.catch_up { LeftOut::None } else { LeftOut::Present };
+        while !shutdown.has_begun() {
+            // Boxed, as whoever spawns it would otherwise need room for a run while it sleeps.
+            let due = Box::pin(self.ask(&mut work, &mut failures, &mut left_out)).await;
+            let due = match due {
+                Err(LockError::ShutDown) => return Ok(()),
+                due => due?,
+            };
+            tokio::select! {
+                biased;
+                () = shutdown.begun() => {}
+                () = next::sleep(&*shared.client.store, due) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the present tick, and runs it if this process gets it. Returns how long to wait before
+    /// it asks again.
+    async fn ask<W, E>(
+        &self,
+        work: &mut impl FnMut(LeaseHandle) -> W,
+        failures: &mut FailurePause,
+        left_out: &mut LeftOut,
+    ) -> Result<Duration, LockError>
+    where
+        W: Future<Output = Result<(), E>>,
+        E: Display,
+    {
+        let (lock, begun) = (self.mutex.spec().label(), self.now());
+        match self.mutex.try_lock().await {
+            Ok(lease) if !left_out.has(&lease) => {
+                self.note_success(lease.last_success());
+                self.run_once((lease, begun), work, failures).await
+            }
+            Ok(lease) => {
+                self.note_success(lease.last_success());
+                let left = self.tick_left(&lease, begun);
+                let _ = lease.release().await;
+                Ok(until_tick_ends(left, self.jitter))
+            }
+            Err(LockError::Done { completed, retry_after, .. }) => {
+                (*failures, *left_out) = (FailurePause::of(self.retry), LeftOut::None);
+                self.note_success(Some(completed));
+                Ok(until_tick_ends(retry_after, self.jitter))
+            }
+            Err(LockError::Busy { retry_after, kept, .. }) => Ok(asks_again(retry_after, kept)),
+            Err(error) if error.is_store_failure() => {
+                if let Some(left_out) = seldom("job", lock) {
+                    let error = Quiet(&error);
+                    tracing::warn!(lock, left_out, %error, "a job: lock store unavailable; retrying");
+                }
+                Ok(next::OUTAGE.mul_f64(0.5 + 0.5 * system::chance()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes when the work last succeeded, if the store remembers that.
+    fn note_success(&self, at: Option<SystemTime>) {
+        if let Some(at) = at {
+            succeeded(self.mutex.spec().label(), at, self.mutex.tick_lasts());
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.mutex.spec().shared.client.store.now()
+    }
+
+    /// How much of its tick is left to a lease that was asked for at `begun`.
+    fn tick_left(&self, lease: &Lease, begun: Instant) -> Duration {
+        lease.tick_left_at_grant().saturating_sub(self.now().saturating_duration_since(begun))
+    }
+
+    async fn run_once<W, E>(
+        &self,
+        (lease, begun): (Lease, Instant),
+        work: &mut impl FnMut(LeaseHandle) -> W,
+        failures: &mut FailurePause,
+    ) -> Result<Duration, LockError>
+    where
+        W: Future<Output = Result<(), E>>,
+        E: Display,
+    {
+        let (lock, handle) = (lease.key().log_label(), lease.handle());
+        // The first call of `work` may panic, too.
+        let working = AssertUnwindSafe(async { work(handle).await }).catch_unwind();
+        let (run, problem) = match lease.run(Box::pin(working)).await {
+            Ok(Ok(Ok(()))) => {
+                let left = self.tick_left(&lease, begun);
+                match lease.complete().await {
+                    Ok(()) => {
+                        *failures = FailurePause::of(self.retry);
+                        ran(lock, Run::Succeeded);
+                        self.note_success(Some(SystemTime::UNIX_EPOCH + system::wall_clock()));
+                        return Ok(until_tick_ends(left, self.jitter));
+                    }
+                    // The keeper goes on, or another process has the tick.
+                    Err(error) => {
+                        ran(lock, Run::NotRecorded);
+                        let error = Quiet(&error);
+                        tracing::warn!(lock, %error, "a job has succeeded, and it is not known whether that counts as done");
+                        return Ok(failures.next());
+                    }
+                }
+            }
+            Ok(Ok(Err(error))) => (Run::Failed, error.to_string()),
+            Ok(Err(_)) => (Run::Panicked, "it panicked".to_owned()),
+            Err(error @ LockError::Lost { .. }) => (Run::Lost, error.to_string()),
+            Err(error) => return Err(error),
+        };
+        // The next tick is not held up.
+        let pause = failures.next().min(self.tick_left(&lease, begun));
+        ran(lock, run);
+        tracing::warn!(lock, error = problem, ?pause, "a job failed; it runs again in this tick");
+        if !matches!(run, Run::Lost) {
+            let _ = lease.release_and_keep(pause).await;
+        }
+        Ok(pause)
+    }
+}

@@ -1,0 +1,255 @@
+//! Jobs: in each tick one success, by whoever is there.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use leasehold::{Fault, Job, LeaseHandle, LockError, Locks};
+use leasehold_tests::server::Server;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The ticks of the runs that have begun, and those that have succeeded.
+#[derive(Clone, Default)]
+struct Runs(Arc<Mutex<Vec<(SystemTime, bool)>>>);
+
+impl Runs {
+    fn note(&self, lease: &LeaseHandle, is_success: bool) -> Result<(), String> {
+        self.0.lock().unwrap().push((lease.tick().unwrap().began, is_success));
+        if is_success { Ok(()) } else { Err("no".to_owned()) }
+    }
+
+    fn all(&self) -> Vec<(SystemTime, bool)> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// The ticks with a success, in order: each one once.
+    fn successes(&self) -> Vec<SystemTime> {
+        let all: Vec<_> = self.all().into_iter().filter(|run| run.1).map(|run| run.0).collect();
+        assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}");
+        all
+    }
+}
+
+fn job(locks: &Locks, period: Duration) -> Job {
+    locks.mutex("job").once_per(period).job().jitter(Duration::ZERO)
+}
+
+/// Starts a job whose runs take this long and succeed.
+fn start(job: Job, runs: &Runs, lasts: Duration) -> tokio::task::JoinHandle<Result<(), LockError>> {
+    let runs = runs.clone();
+    tokio::spawn(async move {
+        job.run(|lease| {
+            let runs = runs.clone();
+            async move {
+                sleep(lasts).await;
+                runs.note(&lease, true)
+            }
+        })
+        .await
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_tick_has_one_success() {
+    let (first, faults) = Locks::in_memory_with_faults();
+    let clients: Vec<_> = (0..5).map(|_| Locks::over(faults.store().clone())).collect();
+    let runs = Runs::default();
+    let started: Vec<_> =
+        clients.iter().map(|locks| start(job(locks, HOUR), &runs, MINUTE)).collect();
+    sleep(HOUR * 10).await;
+    let ticks = runs.successes();
+    assert!((10..=11).contains(&ticks.len()), "{ticks:?}");
+    for pair in ticks.windows(2) {
+        assert_eq!(pair[1].duration_since(pair[0]).unwrap(), HOUR);
+    }
+    for locks in clients {
+        locks.shutdown().await;
+    }
+    for job in started {
+        job.await.unwrap().unwrap();
+    }
+    drop(first);
+}
+
+/// It sleeps, and does not ask.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_waits_costs_nothing() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let (runs, day) = (Runs::default(), HOUR * 24);
+    let running = start(job(&locks, day), &runs, Duration::ZERO);
+    sleep(day).await;
+    faults.store().log();
+    sleep(day * 10).await;
+    let commands = faults.store().log();
+    // Two questions shortly before the tick, the grant and the success, and who it is now and then.
+    let asks = commands.iter().filter(|name| **name != "introduce").count();
+    assert!(asks <= 50, "{asks} commands in ten days: {commands:?}");
+    assert!((10..=12).contains(&runs.successes().len()));
+    running.abort();
+}
+
+/// After a failure it is run again within the tick, not at once, and by anybody.
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_repeated_after_a_pause() {
+    let locks = Locks::in_memory();
+    let (runs, begun) = (Runs::default(), Instant::now());
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let started: Vec<_> = (0..3)
+        .map(|_| {
+            let (job, runs, times) = (job(&locks, HOUR), runs.clone(), times.clone());
+            tokio::spawn(async move {
+                job.run(|lease| {
+                    let mut times = times.lock().unwrap();
+                    times.push(begun.elapsed());
+                    let is_success = times.len() >= 4;
+                    let runs = runs.clone();
+                    async move { runs.note(&lease, is_success) }
+                })
+                .await
+            })
+        })
+        .collect();
+    sleep(MINUTE * 10).await;
+    let times = times.lock().unwrap().clone();
+    assert_eq!(times.len(), 4, "{times:?}");
+    for pair in times.windows(2) {
+        let pause = pair[1].saturating_sub(pair[0]);
+        assert!(pause >= Duration::from_secs(10) && pause <= Duration::from_secs(90), "{times:?}");
+    }
+    assert_eq!(runs.successes().len(), 1);
+    for job in started {
+        job.abort();
+    }
+}
+
+/// A failing job does not hold up the next tick.
+#[tokio::test(start_paused = true)]
+async fn each_tick_is_tried_however_often_the_last_ones_failed() {
+    let locks = Locks::in_memory();
+    let runs = Runs::default();
+    let (job, noted) = (job(&locks, MINUTE).retry(Duration::from_secs(50)), runs.clone());
+    let running = tokio::spawn(async move {
+        job.run(|lease| std::future::ready(noted.note(&lease, false))).await
+    });
+    sleep(MINUTE * 30).await;
+    let mut ticks: Vec<_> = runs.all().into_iter().map(|(began, _)| began).collect();
+    ticks.dedup();
+    assert!((30..=31).contains(&ticks.len()), "{}", ticks.len());
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_a_failure() {
+    let locks = Locks::in_memory();
+    let (job, calls) = (job(&locks, HOUR), Arc::new(AtomicU64::new(0)));
+    let counted = calls.clone();
+    let running = tokio::spawn(async move {
+        job.run(|_| {
+            let nth = counted.fetch_add(1, Ordering::SeqCst);
+            assert!(nth > 0, "the call itself panics");
+            async move {
+                assert!(nth > 1, "its future panics");
+                Ok::<_, String>(())
+            }
+        })
+        .await
+    });
+    sleep(MINUTE * 10).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 3, "the third one succeeds, and there is no fourth");
+    assert!(!running.is_finished());
+    running.abort();
+}
+
+/// A process that dies in the middle: its task is gone, and nobody releases the lock.
+#[tokio::test(start_paused = true)]
+async fn another_process_takes_over() {
+    let (_locks, faults) = Locks::in_memory_with_faults();
+    let [dies, lives] = [(); 2].map(|()| Locks::over(faults.store().clone()));
+    let runs = Runs::default();
+    let held = dies.mutex("job").once_per(HOUR).auto_renew(false).lock().await.unwrap();
+    std::mem::forget(held);
+    let running = start(job(&lives, HOUR), &runs, Duration::ZERO);
+    sleep(Duration::from_secs(32)).await;
+    assert_eq!(runs.successes().len(), 1, "the lease lasted for 30 s");
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_catching_up_the_first_run_is_in_the_next_tick() {
+    let locks = Locks::in_memory();
+    let runs = Runs::default();
+    // In the middle of a tick.
+    let lease = locks.mutex("job").once_per(HOUR).lock().await.unwrap();
+    let tick = lease.tick().unwrap();
+    lease.release().await.unwrap();
+    let running = start(job(&locks, HOUR).catch_up(false), &runs, Duration::ZERO);
+    sleep(HOUR * 3).await;
+    let ticks = runs.successes();
+    assert!((2..=3).contains(&ticks.len()), "{ticks:?}");
+    assert!(ticks[0] > tick.began, "{ticks:?}");
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_store_loses_no_tick() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let runs = Runs::default();
+    let running = start(job(&locks, HOUR), &runs, Duration::ZERO);
+    sleep(MINUTE).await;
+    faults.always(Fault::Unreachable);
+    sleep(HOUR).await;
+    assert!(!running.is_finished());
+    faults.heal();
+    sleep(MINUTE).await;
+    let ticks = runs.successes();
+    assert_eq!(ticks.len(), 2, "{ticks:?}");
+    running.abort();
+}
+
+/// The run goes on while the shutdown lets it, and the job ends without an error.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_lets_a_run_finish() {
+    let locks = Locks::in_memory();
+    let runs = Runs::default();
+    let running = start(job(&locks, HOUR), &runs, Duration::from_secs(3));
+    sleep(Duration::from_secs(1)).await;
+    let report = locks.shutdown().await;
+    assert_eq!(report.left, 0);
+    running.await.unwrap().unwrap();
+    assert_eq!(runs.successes().len(), 1);
+}
+
+#[tokio::test]
+async fn what_has_no_ticks_is_no_job() {
+    let locks = Locks::in_memory();
+    let run = async |job: Job| job.run(|_| async { Ok::<_, String>(()) }).await.unwrap_err();
+    let error = run(locks.mutex("a").job()).await.to_string();
+    assert!(error.contains("`once_per` or `schedule`"), "{error}");
+    let error = run(locks.mutex("a").once(HOUR).job()).await;
+    assert!(matches!(error, LockError::InvalidOption { .. }), "{error}");
+    let error = run(locks.mutex("a").schedule("daily in Berlin").job()).await.to_string();
+    assert!(error.contains("IANA"), "{error}");
+}
+
+/// Eight processes, on a server whose seconds are the ticks.
+#[tokio::test]
+async fn each_second_has_one_success_on_a_server() {
+    let server = Server::start();
+    let runs = Runs::default();
+    let mut started = JoinSet::new();
+    for _ in 0..8 {
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let (job, runs) = (job(&locks, Duration::from_secs(1)), runs.clone());
+        started.spawn(
+            async move { job.run(|lease| std::future::ready(runs.note(&lease, true))).await },
+        );
+    }
+    sleep(Duration::from_millis(5500)).await;
+    let ticks = runs.successes();
+    // On a busy machine one may be lost.
+    assert!((4..=7).contains(&ticks.len()), "{ticks:?}");
+}
