@@ -13,6 +13,8 @@ pub(crate) struct Args {
     pub(crate) if_held: IfHeld,
     /// The name of the lease's handle inside the body.
     pub(crate) lease: Option<Ident>,
+    /// Which results count as done, if not all but errors.
+    pub(crate) success: Option<TokenStream>,
     /// The options of the call, in the order they were written.
     pub(crate) options: Vec<CallOption>,
     /// The path of the runtime crate.

@@ -32,6 +32,7 @@ const OWN: [Rule; 5] = [
             ("once_per", OF_ONE),
             ("offset", OF_ONE),
             ("schedule", OF_ONE),
+            ("success", OF_ONE),
             ("hold_at_least", OF_ONE),
             ("linger", OF_ONE),
             ("reentrant", OF_ONE),
@@ -73,6 +74,7 @@ const OWN: [Rule; 5] = [
             ("once_per", NO_LEASE),
             ("offset", NO_LEASE),
             ("schedule", NO_LEASE),
+            ("success", NO_LEASE),
         ],
         ..rule("rate")
     },
@@ -107,6 +109,15 @@ pub(crate) fn contradictions(given: &[Ident], options: &[CallOption]) -> Vec<Err
         let text = "with `auto_renew = false` the lease ends after its `ttl`: set `ttl` to that time, \
                     and remove `max_hold`";
         errors.push(Error::new(most.span(), text));
+    }
+    if let Some(success) = given_name("success")
+        && !["once", "once_per", "schedule", "all", "rate"]
+            .iter()
+            .any(|it| given_name(it).is_some())
+    {
+        let text = "`success` says which results count as done: add `once`, `once_per` or `schedule`, or \
+                    remove it";
+        errors.push(Error::new(success.span(), text));
     }
     errors.extend(overweight(options));
     errors

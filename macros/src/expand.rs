@@ -25,7 +25,7 @@ pub(crate) fn distributed_lock(args: TokenStream, item: &TokenStream) -> TokenSt
 }
 
 fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let Args { target, if_held, lease, options, runtime } = parser::parse(args)?;
+    let Args { target, if_held, lease, success, options, runtime } = parser::parse(args)?;
     let function = Function::parse(item)?;
     let output = output(&function, if_held)?;
     let site = Span::mixed_site();
@@ -43,9 +43,17 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     // The whole call has the span of the return type. If that type can't hold an error,
     // rustc then reports it once, and there.
     let at = site.located_at(output.span());
-    let (new, run) = match if_held {
-        IfHeld::Error => (quote!(new), quote_spanned!(at=> __call.run(__body).await)),
-        IfHeld::Skip => (quote!(or_skip), quote_spanned!(at=> __call.run_or_skip(__body).await)),
+    let (new, run) = match (if_held, success) {
+        (IfHeld::Error, None) => (quote!(new), quote_spanned!(at=> __call.run(__body).await)),
+        (IfHeld::Error, Some(success)) => {
+            (quote!(new), quote_spanned!(at=> __call.run_if(__body, #success).await))
+        }
+        (IfHeld::Skip, None) => {
+            (quote!(or_skip), quote_spanned!(at=> __call.run_or_skip(__body).await))
+        }
+        (IfHeld::Skip, Some(success)) => {
+            (quote!(or_skip), quote_spanned!(at=> __call.run_or_skip_if(__body, #success).await))
+        }
     };
     let call = match target {
         Target::One(key) => {

@@ -7,7 +7,7 @@ use quote::quote;
 use crate::{expand, key_part, lock_key};
 
 /// Words of which arguments consist, and others.
-const WORDS: [&str; 47] = [
+const WORDS: [&str; 48] = [
     "key",
     "ttl",
     "wait",
@@ -19,6 +19,7 @@ const WORDS: [&str; 47] = [
     "once_per",
     "offset",
     "schedule",
+    "success",
     "hold_at_least",
     "max_hold",
     "linger",

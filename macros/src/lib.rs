@@ -61,6 +61,7 @@ mod values;
 /// | `once_per` | lets the body succeed once in each period of the server's clock: 100 ms to 366 days; mutexes only | no periods |
 /// | `offset` | shifts the periods of `once_per`, which are counted from the Unix epoch, and those of whole weeks from a Monday | 0 |
 /// | `schedule` | lets the body succeed once in each tick of a calendar, such as `"daily in Europe/Berlin"` or `"30 1 * * * in UTC"`; not with `once`, `once_per`, `offset`, `linger` or `hold_at_least`; feature `calendar`; mutexes only | no ticks |
+/// | `success` | which results count as done, as a function of a reference to the result, such as `\|result\| matches!(result, Ok(200))`; with `once`, `once_per` or `schedule` | all but an `Err` |
 /// | `hold_at_least` | how long the lock stays held after its grant, even if the body ends sooner: up to 24 h; mutexes only | 0 |
 /// | `linger` | how long the released lock stays with the process, idle, so that its next call needs no command: up to 1 h; not with `hold_at_least` | 0 |
 /// | `owner` | a name for the holder, such as a worker's, which `inspect` shows: 1 to 128 bytes | none |

@@ -19,7 +19,7 @@ use crate::{
 
 /// The arguments offered to users. `crate` is missing: only crates that re-export this one
 /// need it.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 24] = [
     "key",
     "ttl",
     "wait",
@@ -32,6 +32,7 @@ const NAMES: [&str; 23] = [
     "once_per",
     "offset",
     "schedule",
+    "success",
     "hold_at_least",
     "max_hold",
     "linger",
@@ -64,6 +65,7 @@ struct Reader {
     set: Option<Vec<SetLock>>,
     if_held: Option<IfHeld>,
     lease: Option<Ident>,
+    success: Option<TokenStream>,
     options: Vec<CallOption>,
     runtime: Option<Path>,
 }
@@ -109,6 +111,10 @@ impl Reader {
             "rate" => return rate::read(&value).map(|rate| self.rate = Some(rate)),
             "if_held" => return values::if_held(&value).map(|what| self.if_held = Some(what)),
             "lease" => return values::lease(&value).map(|name| self.lease = Some(name)),
+            "success" => {
+                self.success = Some(values::success(value)?);
+                return Ok(());
+            }
             "crate" => return values::path(&value).map(|path| self.runtime = Some(path)),
             "mode" => (values::mode(&value)?, TokenStream::new()),
             "on_lost" => match values::on_lost(&value)? {
@@ -175,6 +181,7 @@ impl Reader {
             target,
             if_held: self.if_held.unwrap_or(IfHeld::Error),
             lease: self.lease,
+            success: self.success,
             options: self.options,
             runtime: self.runtime.unwrap_or_else(|| parse_quote!(::leasehold)),
         })

@@ -125,6 +125,18 @@ fn counted(value: Expr, otherwise: &str) -> Result<TokenStream> {
     }
 }
 
+/// Which results are successes: a function of a reference to the result.
+pub(crate) fn success(value: Expr) -> Result<TokenStream> {
+    match value {
+        Expr::Lit(_) => Err(Error::new_spanned(
+            &value,
+            "`success` is a function of a reference to the result, such as \
+             `success = |result| matches!(result, Ok(status) if *status < 400)`",
+        )),
+        _ => Ok(value.into_token_stream()),
+    }
+}
+
 /// A schedule. The runtime knows the zones and the patterns.
 pub(crate) fn schedule(value: Expr) -> Result<TokenStream> {
     match &value {

@@ -138,28 +138,52 @@ impl Call {
     }
 
     /// Runs the body under the lock, or returns why it was not acquired.
-    pub async fn run<R: Guarded, F>(self, body: Pin<&mut Option<F>>) -> R
+    pub fn run<R: Guarded, F>(self, body: Pin<&mut Option<F>>) -> impl Future<Output = R>
+    where
+        F: Future<Output = R>,
+    {
+        self.run_if(body, R::is_success)
+    }
+
+    /// The same, where a function says which results are successes.
+    pub async fn run_if<R: Guarded, F>(
+        self,
+        body: Pin<&mut Option<F>>,
+        is_success: impl FnOnce(&R) -> bool,
+    ) -> R
     where
         F: Future<Output = R>,
     {
         let on_lost = self.on_lost;
         let result = match Box::pin(self.acquire()).await {
-            Ok(held) => guard(held, on_lost, Body(body), R::is_success).await,
+            Ok(held) => guard(held, on_lost, Body(body), is_success).await,
             Err(error) => Err(error),
         };
         result.unwrap_or_else(R::refused)
     }
 
     /// Runs the body under the lock, or skips it if another holder has the lock.
-    // No `async fn`: its future would keep room for the call, because of the look at the label.
     pub fn run_or_skip<R: Skippable, F>(self, body: Pin<&mut Option<F>>) -> impl Future<Output = R>
+    where
+        F: Future<Output = R>,
+    {
+        self.run_or_skip_if(body, R::is_success)
+    }
+
+    /// The same, where a function says which results are successes.
+    // No `async fn`: its future would keep room for the call, because of the look at the label.
+    pub fn run_or_skip_if<R: Skippable, F>(
+        self,
+        body: Pin<&mut Option<F>>,
+        is_success: impl FnOnce(&R) -> bool,
+    ) -> impl Future<Output = R>
     where
         F: Future<Output = R>,
     {
         let (on_lost, lock) = (self.on_lost, self.log_label());
         async move {
             let result = match Box::pin(self.acquire()).await {
-                Ok(held) => guard(held, on_lost, Body(body), R::is_success).await,
+                Ok(held) => guard(held, on_lost, Body(body), is_success).await,
                 Err(error) => Err(error),
             };
             result.unwrap_or_else(|error| skip_or_fail(error, lock))
@@ -209,7 +233,7 @@ async fn guard<F: Future>(
     held: Held,
     on_lost: OnLost,
     body: Body<'_, F>,
-    is_success: fn(&F::Output) -> bool,
+    is_success: impl FnOnce(&F::Output) -> bool,
 ) -> Result<F::Output, LockError> {
     let (handle, span, stop) = match &held {
         Held::Own(lease) => (lease.as_handle(), Some(lease.hold()), StopAt::Loss),

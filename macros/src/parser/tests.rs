@@ -85,7 +85,7 @@ fn every_mistake_is_reported() {
 #[test]
 fn unknown_names_are_answered_with_known_ones() {
     let known = "the arguments are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, `rate`, \
-                 `if_held`, `once`, `once_per`, `offset`, `schedule`, `hold_at_least`, `max_hold`, `linger`, `owner`, `note`, `auto_renew`, `on_lost`, `reentrant`, `lease`, `locks`, `all`";
+                 `if_held`, `once`, `once_per`, `offset`, `schedule`, `success`, `hold_at_least`, `max_hold`, `linger`, `owner`, `note`, `auto_renew`, `on_lost`, `reentrant`, `lease`, `locks`, `all`";
     for unknown in ["retries", "name", "crat"] {
         let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
         assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);

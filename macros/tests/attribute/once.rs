@@ -135,3 +135,35 @@ async fn a_call_that_waits_is_told() {
     assert_eq!(begun.elapsed().as_secs(), 2, "at once");
     assert_eq!(runs.into_inner(), 1);
 }
+
+/// A handler whose answers below 400 are successes.
+#[distributed_lock(
+    key = "answer",
+    once = "24h",
+    success = |answer| matches!(answer, Ok(status) if *status < 400)
+)]
+async fn answer(status: u16) -> Result<u16, LockError> {
+    Ok(status)
+}
+
+/// A job that says by `None` that there is something left to do.
+#[distributed_lock(key = "rest", once_per = "1h", if_held = "skip", success = Option::is_some)]
+async fn rest(left: u32) -> Option<u32> {
+    (left == 0).then_some(left)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_says_which_results_are_successes() {
+    let locks = Locks::in_memory();
+    locks
+        .scope(async {
+            assert_eq!(answer(500).await.unwrap(), 500);
+            assert_eq!(answer(404).await.unwrap(), 404);
+            assert_eq!(answer(204).await.unwrap(), 204);
+            assert!(answer(204).await.unwrap_err().is_done());
+            assert_eq!(rest(1).await, None);
+            assert_eq!(rest(0).await, Some(0));
+            assert_eq!(rest(0).await, None, "it is skipped");
+        })
+        .await;
+}

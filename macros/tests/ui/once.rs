@@ -55,4 +55,24 @@ async fn of_each_year() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "report", success = Result::is_ok)]
+async fn nothing_is_done() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", once = "1h", success = "ok")]
+async fn no_function() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", schedule = "daily")]
+async fn without_a_zone() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", schedule = "daily in UTC", once_per = "1h")]
+async fn with_a_period() -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

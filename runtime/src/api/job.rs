@@ -24,6 +24,8 @@ use crate::system;
 /// tries to get the lock. Who gets it runs the work; after a success all sleep until the next tick. If the
 /// work fails, one of them runs it again within the tick.
 ///
+/// Metrics have the [label](Mutex::label) of the mutex: give it one.
+///
 /// The idea of a controller that starts what a calendar says, and knows when it last succeeded, is that of
 /// Kubernetes' `CronJob`; here there is no controller.
 ///
@@ -128,8 +130,9 @@ impl Job {
     /// - A run that outlasts its tick goes on. The next tick is run when it has ended.
     /// - If the lock store fails, the process asks again until it answers. This is logged, too.
     ///
-    /// While it sleeps it sends nothing. A tick costs each process about three commands, and one for each
-    /// `ttl` during which another process runs the work. If a process dies in the middle, another one runs
+    /// While it sleeps it sends nothing, but for a question every four hours: the server's clock may be set.
+    /// A tick costs each process about three commands, and one for each `ttl` during which another process
+    /// runs the work. If a process dies in the middle, another one runs
     /// the work within the `ttl` and the jitter, and 60 s at most.
     ///
     /// When a shutdown begins, work that runs has the time that the shutdown gives it. To hand it over at

@@ -13,6 +13,7 @@ mod forgeries;
 mod front_doors;
 mod group_faults;
 mod holding;
+mod jobs;
 mod kept;
 mod listeners;
 mod liveness;

@@ -51,5 +51,5 @@ fn the_options_exclude_one_another_as_those_of_the_library() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 4);
+    assert_eq!(seen, 8);
 }

@@ -61,6 +61,9 @@ pub(super) async fn ask_for_all(worker: Worker) {
             break;
         }
     }
+    if let Client::All(locks) = &worker.client {
+        Box::pin(worker.last_ticks(locks, WAIT)).await;
+    }
     worker.client.shut_down().await;
     worker.shared.ended(&worker.name);
 }

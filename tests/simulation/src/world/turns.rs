@@ -93,6 +93,12 @@ impl Worker {
                 Box::pin(self.turn_at_a_rate(locks, &mut rng)).await;
                 continue;
             }
+            if let Client::All(locks) = &self.client
+                && rng.u8(..40) == 0
+            {
+                Box::pin(self.turn_at_a_job(locks, &mut rng)).await;
+                continue;
+            }
             let owner = format!("{}.{task}", self.name);
             if let Client::All(locks) = &self.client
                 && rng.u16(..300) == 0
