@@ -175,6 +175,13 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .among(&[Fault::Stalls])
     .without_kills(),
     mistake(
+        "a-job-sleeps-through-its-next-tick",
+        20,
+        "api/job/next.rs",
+        "left + Duration::from_millis(1) + jitter.mul_f64(system::chance())",
+        "left * 100 + jitter.mul_f64(system::chance())",
+    ),
+    mistake(
         "an-idle-lease-is-taken-up-unasked",
         100,
         "local_queue/idle.rs",
