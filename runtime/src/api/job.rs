@@ -9,10 +9,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::FutureExt;
 
-use self::next::{FailurePause, asks_again, until_tick_ends};
+use self::next::{FailurePause, MARGIN, asks_again, until_tick_ends};
 use super::mutex::Mutex;
-use crate::core::error::{LockError, Quiet};
+use crate::core::error::{LockError, LossReason, Quiet};
 use crate::core::log_rate::seldom;
+use crate::core::option_rules::{DAY, Range, SHORTEST};
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::state::telemetry::job::{Run, ran, succeeded};
 use crate::system;
@@ -62,25 +63,8 @@ pub struct Job {
     retry: Duration,
 }
 
-/// The tick that began before this process was there, if that is not run.
-enum LeftOut {
-    None,
-    /// The one that runs now.
-    Present,
-    /// The one that began then.
-    Tick(SystemTime),
-}
-
-impl LeftOut {
-    /// Returns true if the tick of this lease is left out.
-    fn has(&mut self, lease: &Lease) -> bool {
-        let Some(tick) = lease.tick() else { return false };
-        if let Self::Present = self {
-            *self = Self::Tick(tick.began);
-        }
-        matches!(self, Self::Tick(began) if *began == tick.began)
-    }
-}
+/// How long the pause after a failure may be.
+const RETRY: Range = Range { least: SHORTEST, most: DAY };
 
 impl Mutex {
     /// The work under this mutex as a job, which this process runs when it is due. It needs ticks:
@@ -107,14 +91,16 @@ impl Job {
     }
 
     /// The longest time after the beginning of a tick at which this process asks for it: each time
-    /// another, by chance. The default is 1 s. It spreads the jobs that are due at the same time.
+    /// another, by chance. The default is 1 s. It spreads the jobs that are due at the same time. More
+    /// than a tenth of a tick counts as a tenth.
     pub fn jitter(mut self, most: Duration) -> Self {
         self.jitter = most;
         self
     }
 
     /// How long nobody runs the work after it has failed: at first this long, then twice as long each
-    /// time that it fails in this process, up to 32 times as long. The default is 10 s.
+    /// time that it fails in this process, up to 32 times as long, but not longer than the tick. From 100
+    /// ms to 24 h; the default is 10 s.
     pub fn retry(mut self, pause: Duration) -> Self {
         self.retry = pause;
         self
@@ -127,13 +113,14 @@ impl Job {
     /// - After `Ok` the tick is done, in all processes.
     /// - After an error or a panic it is not. Nobody gets the lock for the pause that
     ///   [`retry`](Self::retry) says, and then one of the processes runs the work again. This is logged.
+    ///   After a loss of the lease another process may run it at once.
     /// - A run that outlasts its tick goes on. The next tick is run when it has ended.
     /// - If the lock store fails, the process asks again until it answers. This is logged, too.
     ///
     /// While it sleeps it sends nothing, but for a question every four hours: the server's clock may be set.
     /// A tick costs each process about three commands, and one for each `ttl` during which another process
-    /// runs the work. If a process dies in the middle, another one runs
-    /// the work within the `ttl` and the jitter, and 60 s at most.
+    /// runs the work, or for each minute if that is less. If a process dies in the middle, its lock ends
+    /// with its `ttl`, and another one runs the work a minute later at most.
     ///
     /// When a shutdown begins, work that runs has the time that the shutdown gives it. To hand it over at
     /// once, drop this future.
@@ -174,13 +161,16 @@ impl Job {
                 problem: "a job is due once in each tick: set `once_per` or `schedule`".to_owned(),
             });
         }
+        if let Some(range) = Some(RETRY).filter(|range| !range.has(self.retry)) {
+            let problem = format!("{:?} is out of range: it must be {range}", self.retry);
+            return Err(LockError::InvalidOption { option: "retry", problem });
+        }
         let shared = self.mutex.spec().shared.clone();
         let shutdown = &shared.client.keeper.shutdown;
-        let mut failures = FailurePause::of(self.retry);
-        let mut left_out = if self.catch_up { LeftOut::None } else { LeftOut::Present };
+        let (mut failures, started) = (FailurePause::of(self.retry), self.now());
         while !shutdown.has_begun() {
             // Boxed, as whoever spawns it would otherwise need room for a run while it sleeps.
-            let due = Box::pin(self.ask(&mut work, &mut failures, &mut left_out)).await;
+            let due = Box::pin(self.ask(&mut work, &mut failures, started)).await;
             let due = match due {
                 Err(LockError::ShutDown) => return Ok(()),
                 due => due?,
@@ -200,7 +190,7 @@ impl Job {
         &self,
         work: &mut impl FnMut(LeaseHandle) -> W,
         failures: &mut FailurePause,
-        left_out: &mut LeftOut,
+        started: Instant,
     ) -> Result<Duration, LockError>
     where
         W: Future<Output = Result<(), E>>,
@@ -208,22 +198,30 @@ impl Job {
     {
         let (lock, begun) = (self.mutex.spec().label(), self.now());
         match self.mutex.try_lock().await {
-            Ok(lease) if !left_out.has(&lease) => {
-                self.note_success(lease.last_success());
-                self.run_once((lease, begun), work, failures).await
-            }
             Ok(lease) => {
-                self.note_success(lease.last_success());
+                // Before the first success it is told when this process began to wait for one.
+                let begun_here = || {
+                    let since = self.now().saturating_duration_since(started);
+                    SystemTime::UNIX_EPOCH + system::wall_clock().saturating_sub(since)
+                };
+                self.note_success(lease.last_success().or_else(|| Some(begun_here())));
+                let here = self.now().saturating_duration_since(started);
+                let is_older = lease.tick_age_at_grant() > here;
+                if self.catch_up || !is_older {
+                    return self.run_once((lease, begun), work, failures).await;
+                }
                 let left = self.tick_left(&lease, begun);
                 let _ = lease.release().await;
-                Ok(until_tick_ends(left, self.jitter))
+                Ok(until_tick_ends(left, self.spread()))
             }
             Err(LockError::Done { completed, retry_after, .. }) => {
-                (*failures, *left_out) = (FailurePause::of(self.retry), LeftOut::None);
+                *failures = FailurePause::of(self.retry);
                 self.note_success(Some(completed));
-                Ok(until_tick_ends(retry_after, self.jitter))
+                Ok(until_tick_ends(retry_after, self.spread()))
             }
-            Err(LockError::Busy { retry_after, kept, .. }) => Ok(asks_again(retry_after, kept)),
+            Err(LockError::Busy { retry_after, kept, .. }) => {
+                Ok(asks_again(retry_after, kept, self.mutex.tick_lasts()))
+            }
             Err(error) if error.is_store_failure() => {
                 if let Some(left_out) = seldom("job", lock) {
                     let error = Quiet(&error);
@@ -240,6 +238,11 @@ impl Job {
         if let Some(at) = at {
             succeeded(self.mutex.spec().label(), at, self.mutex.tick_lasts());
         }
+    }
+
+    /// The jitter, which short ticks have no room for.
+    fn spread(&self) -> Duration {
+        self.jitter.min(self.mutex.tick_lasts() / 10)
     }
 
     fn now(&self) -> Instant {
@@ -272,26 +275,35 @@ impl Job {
                         *failures = FailurePause::of(self.retry);
                         ran(lock, Run::Succeeded);
                         self.note_success(Some(SystemTime::UNIX_EPOCH + system::wall_clock()));
-                        return Ok(until_tick_ends(left, self.jitter));
+                        return Ok(until_tick_ends(left, self.spread()));
                     }
                     // The keeper goes on, or another process has the tick.
                     Err(error) => {
                         ran(lock, Run::NotRecorded);
                         let error = Quiet(&error);
                         tracing::warn!(lock, %error, "a job has succeeded, and it is not known whether that counts as done");
-                        return Ok(failures.next());
+                        return Ok(failures.next().min(left));
                     }
                 }
             }
             Ok(Ok(Err(error))) => (Run::Failed, error.to_string()),
             Ok(Err(_)) => (Run::Panicked, "it panicked".to_owned()),
+            Err(LockError::Lost { reason: LossReason::ShutDown, .. }) => {
+                ran(lock, Run::Lost);
+                return Err(LockError::ShutDown);
+            }
             Err(error @ LockError::Lost { .. }) => (Run::Lost, error.to_string()),
             Err(error) => return Err(error),
         };
         // The next tick is not held up.
-        let pause = failures.next().min(self.tick_left(&lease, begun));
+        let pause = failures.next().min(self.tick_left(&lease, begun) + MARGIN);
         ran(lock, run);
-        tracing::warn!(lock, error = problem, ?pause, "a job failed; it runs again in this tick");
+        tracing::warn!(
+            lock,
+            error = problem,
+            ?pause,
+            "a job failed; it is run again after a pause"
+        );
         if !matches!(run, Run::Lost) {
             let _ = lease.release_and_keep(pause).await;
         }

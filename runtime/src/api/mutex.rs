@@ -142,7 +142,8 @@ impl Mutex {
         /// A tick begins at each time that the pattern names, and lasts until the next one. Otherwise it
         /// is [`once_per`](Self::once_per), with days of 23 and 25 hours and months of any length. A time
         /// that comes twice, when clocks go back, begins one tick; one that never comes begins it when
-        /// clocks have gone forward. The server's clock decides which tick runs. What days and hours the
+        /// clocks have gone forward: both if the pattern has one minute and one hour. Of several, each
+        /// begins a tick as often as it comes. The server's clock decides which tick runs. What days and hours the
         /// zone has, each process says by its own copy of the IANA database: the system's, or else the one
         /// that was built in.
         ///
@@ -206,7 +207,9 @@ impl Mutex {
     fn kind(&self) -> Kind {
         #[cfg(feature = "calendar")]
         if let Some(Ok(calendar)) = self.spec.given.schedule.as_deref() {
-            return calendar.tick_now().map_or(Kind::Mutex, |tick| Kind::Once(Once::in_tick(tick)));
+            // The answer says whether it is the right one, so any will do.
+            let any = Once::Per { period: Duration::from_secs(60), offset: Duration::ZERO };
+            return Kind::Once(calendar.tick_now().map_or(any, Once::in_tick));
         }
         let Options { once, once_per, offset, .. } = self.spec.given.options;
         match (once, once_per) {

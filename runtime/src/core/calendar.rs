@@ -19,6 +19,9 @@ const NAMES: [(&str, &str); 5] = [
     ("yearly", "0 0 1 1 *"),
 ];
 
+/// Before this time no machine asks: its clock was lost. June 2025, in milliseconds since the Unix epoch.
+const EARLIEST: u64 = 1_750_000_000_000;
+
 /// More missed ticks are not counted.
 const MOST_MISSED: u64 = 10_000;
 
@@ -79,7 +82,7 @@ impl Calendar {
 
     /// The tick that runs by this machine's clock.
     pub(crate) fn tick_now(&self) -> Option<CalendarTick> {
-        self.tick_at(millis(system::wall_clock()))
+        self.tick_at(millis(system::wall_clock()).max(EARLIEST))
     }
 
     /// The tick that runs at this time. `None` if the pattern names no time before or after it.

@@ -43,8 +43,14 @@ pub(crate) struct Bound {
 impl Rule {
     /// The range that a time is not in.
     pub(crate) fn out_of_range(&self, time: Duration) -> Option<&Range> {
-        let range = self.range.as_ref()?;
-        (time < range.least.time || time > range.most.time).then_some(range)
+        self.range.as_ref().filter(|range| !range.has(time))
+    }
+}
+
+impl Range {
+    /// Returns true if a time is in it.
+    pub(crate) fn has(&self, time: Duration) -> bool {
+        self.least.time <= time && time <= self.most.time
     }
 }
 

@@ -14,7 +14,7 @@ impl<K> LockLayer<K> {
         ///
         /// With a key from a header, as `Idempotency-Key`, a client may send its request again
         /// without harm. A response with a status below 400 is a success, once its body has ended;
-        /// with [`HoldUntil::Head`], once its head is there. A gRPC status other than 0 is none. A
+        /// with [`HoldUntil::Head`](super::HoldUntil::Head), once its head is there. A gRPC status other than 0 is none. A
         /// request that fails, panics, loses its lock or is dropped leaves the key to the next.
         /// `LockError::Done` in the refusal says when the work succeeded. To answer with the first
         /// response, look that up in [`on_refused`](Self::on_refused): the guide's page on

@@ -38,6 +38,12 @@ fn job(locks: &Locks, period: Duration) -> Job {
     locks.mutex("job").once_per(period).job().jitter(Duration::ZERO)
 }
 
+/// Waits until an hour of UTC has begun: by its time, no tick of an hour ends during a test.
+async fn an_hour_has_begun() {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    sleep(HOUR.saturating_sub(Duration::from_secs(since.as_secs() % 3600))).await;
+}
+
 /// Starts a job whose runs take this long and succeed.
 fn start(job: Job, runs: &Runs, lasts: Duration) -> tokio::task::JoinHandle<Result<(), LockError>> {
     let runs = runs.clone();
@@ -96,6 +102,7 @@ async fn a_job_that_waits_costs_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_repeated_after_a_pause() {
     let locks = Locks::in_memory();
+    an_hour_has_begun().await;
     let (runs, begun) = (Runs::default(), Instant::now());
     let times = Arc::new(Mutex::new(Vec::new()));
     let started: Vec<_> = (0..3)
@@ -145,6 +152,7 @@ async fn each_tick_is_tried_however_often_the_last_ones_failed() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_a_failure() {
     let locks = Locks::in_memory();
+    an_hour_has_begun().await;
     let (job, calls) = (job(&locks, HOUR), Arc::new(AtomicU64::new(0)));
     let counted = calls.clone();
     let running = tokio::spawn(async move {
@@ -168,6 +176,7 @@ async fn a_panic_is_a_failure() {
 #[tokio::test(start_paused = true)]
 async fn another_process_takes_over() {
     let (_locks, faults) = Locks::in_memory_with_faults();
+    an_hour_has_begun().await;
     let [dies, lives] = [(); 2].map(|()| Locks::over(faults.store().clone()));
     let runs = Runs::default();
     let held = dies.mutex("job").once_per(HOUR).auto_renew(false).lock().await.unwrap();
@@ -181,6 +190,7 @@ async fn another_process_takes_over() {
 #[tokio::test(start_paused = true)]
 async fn without_catching_up_the_first_run_is_in_the_next_tick() {
     let locks = Locks::in_memory();
+    an_hour_has_begun().await;
     let runs = Runs::default();
     // In the middle of a tick.
     let lease = locks.mutex("job").once_per(HOUR).lock().await.unwrap();
@@ -194,9 +204,29 @@ async fn without_catching_up_the_first_run_is_in_the_next_tick() {
     running.abort();
 }
 
+/// Another process runs the present tick, and dies in the next one. That began when this process was
+/// there.
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_begins_while_another_process_runs_is_not_left_out() {
+    let (_locks, faults) = Locks::in_memory_with_faults();
+    let [dies, lives] = [(); 2].map(|()| Locks::over(faults.store().clone()));
+    let (runs, ttl) = (Runs::default(), Duration::from_secs(90));
+    let mutex = dies.mutex("job").once_per(MINUTE).ttl(ttl).auto_renew(false);
+    let held = mutex.lock().await.unwrap();
+    let tick = held.tick().unwrap();
+    std::mem::forget(held);
+    let running = start(job(&lives, MINUTE).catch_up(false), &runs, Duration::ZERO);
+    sleep(ttl + Duration::from_secs(2)).await;
+    let ticks = runs.successes();
+    assert_eq!(ticks.len(), 1, "{ticks:?}");
+    assert!(ticks[0] > tick.began);
+    running.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_the_store_loses_no_tick() {
     let (locks, faults) = Locks::in_memory_with_faults();
+    an_hour_has_begun().await;
     let runs = Runs::default();
     let running = start(job(&locks, HOUR), &runs, Duration::ZERO);
     sleep(MINUTE).await;
@@ -214,6 +244,7 @@ async fn an_outage_of_the_store_loses_no_tick() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_lets_a_run_finish() {
     let locks = Locks::in_memory();
+    an_hour_has_begun().await;
     let runs = Runs::default();
     let running = start(job(&locks, HOUR), &runs, Duration::from_secs(3));
     sleep(Duration::from_secs(1)).await;
@@ -221,6 +252,27 @@ async fn a_shutdown_lets_a_run_finish() {
     assert_eq!(report.left, 0);
     running.await.unwrap().unwrap();
     assert_eq!(runs.successes().len(), 1);
+}
+
+/// The process that ran the last ticks ends in good order. Its lease would have lasted for longer than
+/// a tick, and the other one found the lock held.
+#[tokio::test(start_paused = true)]
+async fn short_ticks_are_not_slept_through_while_another_process_runs() {
+    let (_locks, faults) = Locks::in_memory_with_faults();
+    let [ends, stays] = [(); 2].map(|()| Locks::over(faults.store().clone()));
+    let runs = Runs::default();
+    let ten = Duration::from_secs(10);
+    an_hour_has_begun().await;
+    let first = start(job(&ends, ten), &runs, Duration::from_secs(2));
+    tokio::task::yield_now().await;
+    let second = start(job(&stays, ten), &runs, Duration::from_secs(2));
+    sleep(Duration::from_secs(5)).await;
+    ends.shutdown().await;
+    first.await.unwrap().unwrap();
+    sleep(ten * 6).await;
+    let ticks = runs.successes();
+    assert!((6..=7).contains(&ticks.len()), "{ticks:?}");
+    second.abort();
 }
 
 #[tokio::test]
@@ -231,6 +283,8 @@ async fn what_has_no_ticks_is_no_job() {
     assert!(error.contains("`once_per` or `schedule`"), "{error}");
     let error = run(locks.mutex("a").once(HOUR).job()).await;
     assert!(matches!(error, LockError::InvalidOption { .. }), "{error}");
+    let error = run(locks.mutex("a").once_per(HOUR).job().retry(Duration::ZERO)).await.to_string();
+    assert!(error.contains("`retry`") && error.contains("100ms"), "{error}");
     let error = run(locks.mutex("a").schedule("daily in Berlin").job()).await.to_string();
     assert!(error.contains("IANA"), "{error}");
 }

@@ -36,6 +36,9 @@ impl FailurePause {
     }
 }
 
+/// How much longer the lock is kept than the tick lasts: what is left of that is known less exactly.
+pub(super) const MARGIN: Duration = Duration::from_millis(10);
+
 /// The longest sleep: the store's clock may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(4 * 60 * 60);
 
@@ -50,9 +53,10 @@ pub(super) fn until_tick_ends(left: Duration, jitter: Duration) -> Duration {
 }
 
 /// How long to sleep while another process has the lock for this time, unless it renews its lease; or
-/// while the lock is kept from all.
-pub(super) fn asks_again(held: Duration, is_kept: bool) -> Duration {
-    let pause = held.clamp(SHORTEST, if is_kept { Duration::MAX } else { LONGEST });
+/// while the lock is kept from all. Not for longer than a tick: the next one may find the lock free.
+pub(super) fn asks_again(held: Duration, is_kept: bool, tick: Duration) -> Duration {
+    let most = if is_kept { tick } else { tick.min(LONGEST) };
+    let pause = held.clamp(SHORTEST, most.max(SHORTEST));
     // Those that wait for the same moment do not ask together.
     pause + SHORTEST.mul_f64(system::chance())
 }

@@ -38,7 +38,7 @@ impl MultiLock {
         let keys = locks.iter().map(|it| &it.key).chain(rates.iter().map(|it| &it.key));
         let at = keys.into_iter().position(|it| Some(it) == key).unwrap_or(0);
         let of_lock = |spec| Look::new(&self.shared, spec, &self.given.options);
-        let of_rate = |spec| Some(Look::of_rate(&self.shared, spec));
+        let of_rate = |spec| Look::of_rate(&self.shared, spec);
         let all = locks.into_iter().map(of_lock).chain(rates.into_iter().map(of_rate));
         all.collect::<Option<Vec<_>>>()?.into_iter().nth(at)
     }

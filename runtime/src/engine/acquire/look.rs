@@ -39,10 +39,12 @@ impl Look {
     }
 
     /// The same, for a rate.
-    pub(crate) fn of_rate(shared: &Arc<Shared>, TakeSpec { key, rate, weight }: TakeSpec) -> Self {
-        let id = shared.client.next_request();
-        let take = Take { key, id, rate, weight, settled: Vec::new() };
-        Self { shared: shared.clone(), asked: take.into() }
+    pub(crate) fn of_rate(shared: &Arc<Shared>, spec: TakeSpec) -> Option<Self> {
+        let client = &shared.client;
+        let TakeSpec { key, rate, weight } = spec;
+        let take = Take { key, id: client.next_request(), rate, weight, settled: Vec::new() };
+        let is_open = !client.keeper.shutdown.has_begun();
+        is_open.then(|| Self { shared: shared.clone(), asked: take.into() })
     }
 
     /// Returns true if the store answers, though it refuses.

@@ -28,6 +28,12 @@ impl Lease {
         }
     }
 
+    /// How long ago its tick had begun when the lease was granted. Zero without ticks.
+    pub(crate) fn tick_age_at_grant(&self) -> Duration {
+        let age = self.local().tick.map(|tick| tick.granted.saturating_sub(tick.began));
+        Duration::from_millis(age.unwrap_or(0))
+    }
+
     /// When the run began that last succeeded, if the store remembers one.
     pub(crate) fn last_success(&self) -> Option<SystemTime> {
         self.local().tick?.last.map(system_time)
