@@ -71,11 +71,10 @@ impl Part {
 impl RateState {
     /// Returns true if [`take`](Self::take) would find enough; otherwise after how long it would.
     pub(in crate::store) fn is_available(&mut self, take: &Take, now: Time) -> Result<(), Short> {
-        self.look(now);
+        let (used, rate) = (self.look(now) + take.micros(), take.rate);
         for settled in &take.settled {
             self.takes.remove(settled);
         }
-        let (used, rate) = (self.used_until + take.micros(), take.rate);
         let short = used.saturating_sub(rate.micros(rate.most_at_once()) + now.micros());
         match self.part(take.id, now) {
             Some(Part { was_given_back: true, .. }) => Err(Short::ForEver),
@@ -86,19 +85,20 @@ impl RateState {
 
     /// Takes it once for each request, and returns for how many microseconds the rate is used up.
     pub(in crate::store) fn take(&mut self, take: &Take, now: Time) -> u64 {
-        self.look(now);
+        let mut used = self.look(now);
         if self.part(take.id, now).is_none() {
-            self.used_until += take.micros();
-            self.note(take.id, (self.used_until, false), now);
+            used += take.micros();
+            self.used_until = used;
+            self.note(take.id, (used, false), now);
         }
-        self.used_until - now.micros()
+        used - now.micros()
     }
 
     /// Gives back what a request took, and returns true if it was something. What time has given back
     /// already is not given back once more. What others took after it counts so much sooner, as if the
     /// request had never come. A late copy of the take is refused.
     pub(in crate::store) fn give_back(&mut self, take: &Take, now: Time) -> bool {
-        self.look(now);
+        let used = self.look(now);
         let mut back = 0;
         if let Some(Part { until, was_given_back: false }) = self.part(take.id, now) {
             let is_later = |(_, part): &(&RequestId, &Part)| part.until > until;
@@ -111,7 +111,7 @@ impl RateState {
                 }
             }
         }
-        self.used_until -= back;
+        self.used_until = used - back;
         self.note(take.id, (now.micros(), true), now);
         back > 0
     }
@@ -140,15 +140,16 @@ impl RateState {
         RatePicture { used_until, seen: self.seen, takes }
     }
 
-    /// If the clock went back, no time has passed meanwhile, and earlier requests are forgotten.
-    fn look(&mut self, now: Time) {
+    /// Until when the rate is used up, now or later. If the clock went back, no time has passed meanwhile,
+    /// and earlier requests are forgotten. Nothing else changes: the clock may go back after this look.
+    fn look(&mut self, now: Time) -> u64 {
         let now = now.micros();
         if now < self.seen {
             self.used_until = self.used_until.saturating_sub(self.seen - now);
             self.takes.clear();
             self.seen = now;
         }
-        self.used_until = self.used_until.max(now);
+        self.used_until.max(now)
     }
 
     fn note(&mut self, id: RequestId, (until, was_given_back): (u64, bool), now: Time) {

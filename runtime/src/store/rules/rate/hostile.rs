@@ -112,7 +112,7 @@ proptest! {
                             }
                             prop_assert!(asked.is_ok());
                             state.take(&of(id, (rate, weight)), time(now));
-                            prop_assert_eq!(state.used_until, before.max(now));
+                            prop_assert_eq!(state.used_until, before);
                         }
                     }
                 }
@@ -151,4 +151,17 @@ fn a_clock_that_goes_back_neither_closes_nor_opens_a_rate() {
     assert!(state.is_available(&of(next(), (rate, 2)), at(1_000_100)).is_err());
     assert!(!state.give_back(&of(first, (rate, 10)), at(1_000_100)), "it is not known any more");
     assert!(state.is_available(&of(next(), (rate, 2)), at(1_000_100)).is_err());
+}
+
+/// A request that comes twice, a little before the clock goes back.
+#[test]
+fn a_look_uses_nothing_up() {
+    let (rate, client, ids) = (Rate::per_second(10), ClientId::random(), AtomicU64::new(0));
+    let at = |millis| Time::since_beginning(Duration::from_millis(millis));
+    let next = || RequestId::next(client, &ids);
+    let mut state = RateState::default();
+    let first = of(next(), (rate, 1));
+    state.take(&first, at(10_000));
+    assert_eq!(state.take(&first, at(19_000)), 0, "time has given it back");
+    assert_eq!(state.take(&of(next(), (rate, 1)), at(18_900)), 100_000);
 }
