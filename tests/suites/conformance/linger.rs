@@ -677,7 +677,13 @@ pub(super) async fn another_kind_gets_an_idle_lease_and_none_in_use(backend: &im
                 let lease = as_kind(idle, &here, LINGER).await.unwrap();
                 assert_eq!(lease.release().await.unwrap(), Released::Lingers);
                 if is_idle {
-                    let lease = as_kind(asker, asking, wait).await;
+                    let mut lease = as_kind(asker, asking, wait).await;
+                    // A try waits for the recalled lease for a moment alone, and the machine may be busy.
+                    for _ in 0..3 {
+                        if wait.is_zero() && lease.is_err() {
+                            lease = as_kind(asker, asking, wait).await;
+                        }
+                    }
                     let lease = lease.unwrap_or_else(|it| panic!("{asker} after {idle}: {it}"));
                     lease.release_now().await.unwrap();
                     break;
