@@ -161,8 +161,8 @@ impl Job {
                 problem: "a job is due once in each tick: set `once_per` or `schedule`".to_owned(),
             });
         }
-        if let Some(range) = Some(RETRY).filter(|range| !range.has(self.retry)) {
-            let problem = format!("{:?} is out of range: it must be {range}", self.retry);
+        if !RETRY.has(self.retry) {
+            let problem = format!("{:?} is out of range: it must be {RETRY}", self.retry);
             return Err(LockError::InvalidOption { option: "retry", problem });
         }
         let shared = self.mutex.spec().shared.clone();
@@ -204,7 +204,7 @@ impl Job {
                     let since = self.now().saturating_duration_since(started);
                     SystemTime::UNIX_EPOCH + system::wall_clock().saturating_sub(since)
                 };
-                self.note_success(lease.last_success().or_else(|| Some(begun_here())));
+                self.note_success(lease.last_success().unwrap_or_else(begun_here));
                 let here = self.now().saturating_duration_since(started);
                 let is_older = lease.tick_age_at_grant() > here;
                 if self.catch_up || !is_older {
@@ -216,7 +216,7 @@ impl Job {
             }
             Err(LockError::Done { completed, retry_after, .. }) => {
                 *failures = FailurePause::of(self.retry);
-                self.note_success(Some(completed));
+                self.note_success(completed);
                 Ok(until_tick_ends(retry_after, self.spread()))
             }
             Err(LockError::Busy { retry_after, kept, .. }) => {
@@ -233,11 +233,9 @@ impl Job {
         }
     }
 
-    /// Notes when the work last succeeded, if the store remembers that.
-    fn note_success(&self, at: Option<SystemTime>) {
-        if let Some(at) = at {
-            succeeded(self.mutex.spec().label(), at, self.mutex.tick_lasts());
-        }
+    /// Notes when the work last succeeded.
+    fn note_success(&self, at: SystemTime) {
+        succeeded(self.mutex.spec().label(), at, self.mutex.tick_lasts());
     }
 
     /// The jitter, which short ticks have no room for.
@@ -274,7 +272,7 @@ impl Job {
                     Ok(()) => {
                         *failures = FailurePause::of(self.retry);
                         ran(lock, Run::Succeeded);
-                        self.note_success(Some(SystemTime::UNIX_EPOCH + system::wall_clock()));
+                        self.note_success(SystemTime::UNIX_EPOCH + system::wall_clock());
                         return Ok(until_tick_ends(left, self.spread()));
                     }
                     // The keeper goes on, or another process has the tick.

@@ -35,11 +35,13 @@ pub(super) struct Ticks {
 
 impl Ticks {
     pub(super) fn new(begun: Instant, options: Options) -> Self {
-        let next = NextTick::default();
-        #[cfg(feature = "calendar")]
-        return Self { begun, options, next, tries: 0 };
-        #[cfg(not(feature = "calendar"))]
-        return Self { begun, options, next };
+        Self {
+            begun,
+            options,
+            next: NextTick::default(),
+            #[cfg(feature = "calendar")]
+            tries: 0,
+        }
     }
 
     /// Judges an answer. `None` if the acquisition has to ask again, perhaps with another tick. If the
@@ -93,28 +95,25 @@ fn another_tick(
     spec: &RequestSpec,
     result: &Result<Lease, LockError>,
 ) -> Result<Option<CalendarTick>, LockError> {
-    let Some(Ok(calendar)) = spec.schedule.as_deref() else { return Ok(None) };
-    let at = |time| tick_at(calendar, time);
-    match (result, spec.kind) {
-        (Ok(lease), Kind::Once(once)) => {
-            let Some(tick) = lease.local().tick else { return Ok(None) };
-            let right = at(tick.granted)?;
-            if tick.began != right.began || once.tick_ends(tick.granted) != right.ends {
-                return Ok(Some(right));
-            }
-            if let Some(last) = tick.last {
-                lease.local().missed.get_or_init(|| calendar.ticks_between(last, right.began));
-            }
-            Ok(None)
+    let (Some(Ok(calendar)), Kind::Once(once)) = (spec.schedule.as_deref(), spec.kind) else {
+        return Ok(None);
+    };
+    let tick = result.as_ref().ok().and_then(|lease| lease.local().tick);
+    let time = match (result, tick) {
+        (_, Some(tick)) => tick.granted,
+        (Err(LockError::Done { until, retry_after, .. }), _) => {
+            millis(until.checked_sub(*retry_after).unwrap_or(SystemTime::UNIX_EPOCH))
         }
-        (Err(LockError::Done { until, retry_after, .. }), Kind::Once(once)) => {
-            let now = millis(*until).saturating_sub(millis(SystemTime::UNIX_EPOCH + *retry_after));
-            let right = at(now)?;
-            let is_right = once.tick_at(now) == right.began && once.tick_ends(now) == right.ends;
-            Ok((!is_right).then_some(right))
-        }
-        _ => Ok(None),
+        _ => return Ok(None),
+    };
+    let right = tick_at(calendar, time)?;
+    if once.tick_at(time) != right.began || once.tick_ends(time) != right.ends {
+        return Ok(Some(right));
     }
+    if let (Ok(lease), Some(last)) = (result, tick.and_then(|tick| tick.last)) {
+        lease.local().missed.get_or_init(|| calendar.ticks_between(last, right.began));
+    }
+    Ok(None)
 }
 
 #[cfg(feature = "calendar")]

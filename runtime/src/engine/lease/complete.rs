@@ -1,16 +1,16 @@
 //! The end of a lease whose work has succeeded.
 
-use super::tick::Tick;
-use super::{Lease, LeaseHandle, Released, Rest, TRIES};
 use std::time::{Duration, SystemTime};
 
+use super::tick::Tick;
+use super::{Lease, LeaseHandle, Released, Rest, TRIES};
 use crate::core::error::{LockError, Step};
 use crate::core::system_time::system_time;
 use crate::store::{Ask, Ended, Kind};
 
 impl LeaseHandle {
-    /// The tick that the lease belongs to. `None` if the lock has no
-    /// [`once_per`](crate::Mutex::once_per).
+    /// The tick that the lease belongs to. `None` if the lock has no ticks:
+    /// [`once_per`](crate::Mutex::once_per), or a schedule.
     #[must_use]
     pub fn tick(&self) -> Option<Tick> {
         Tick::of(self.local())
@@ -46,7 +46,7 @@ impl Lease {
     }
 
     /// The tick that the lease belongs to: the one that ran when the lock was granted. `None`
-    /// if the lock has no [`once_per`](crate::Mutex::once_per).
+    /// if the lock has no ticks: [`once_per`](crate::Mutex::once_per), or a schedule.
     #[must_use]
     pub fn tick(&self) -> Option<Tick> {
         Tick::of(self.local())
