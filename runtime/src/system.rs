@@ -91,6 +91,11 @@ pub(crate) fn chance() -> f64 {
     fastrand::f64()
 }
 
+/// From half of a time to all of it, by chance, so that those that begin together do not go on together.
+pub(crate) fn up_to(time: Duration) -> Duration {
+    time.mul_f64(0.5 + 0.5 * chance())
+}
+
 /// The name of this machine; empty if it is unknown.
 pub(crate) fn host() -> String {
     let simulated: Option<String> = in_simulation!(|world| world.host());

@@ -19,7 +19,7 @@ use crate::core::error::{LockError, Quiet};
 use crate::core::options::Wait;
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::store::{Ask, Holder};
-use crate::system;
+use crate::system::up_to;
 
 /// The pause after the store failed, so that a failing store is not asked without end.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -224,11 +224,6 @@ impl Election {
         let info = spec.shared.client.store.inspect(&spec.key().ok()?).await;
         info.ok()?.holders.into_iter().next()
     }
-}
-
-/// From half of the time to all of it.
-fn up_to(time: Duration) -> Duration {
-    time.mul_f64(0.5 + 0.5 * system::chance())
 }
 
 async fn release(lease: Lease) {

@@ -227,7 +227,7 @@ impl Job {
                     let error = Quiet(&error);
                     tracing::warn!(lock, left_out, %error, "a job: lock store unavailable; retrying");
                 }
-                Ok(next::OUTAGE.mul_f64(0.5 + 0.5 * system::chance()))
+                Ok(system::up_to(next::OUTAGE))
             }
             Err(error) => Err(error),
         }

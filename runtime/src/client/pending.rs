@@ -60,8 +60,7 @@ struct Heartbeat {
 impl PendingRequest {
     /// A request that does not wait.
     pub(crate) fn new(client: &Arc<Client>, spec: RequestSpec, ttl: Duration) -> Self {
-        let RequestSpec { key, kind, owner, note, .. } = spec;
-        let request = Request { key, id: client.next_request(), kind, owner, note, ttl };
+        let request = spec.into_request(client.next_request(), ttl);
         Self {
             in_flight: InFlight::new(client),
             request,

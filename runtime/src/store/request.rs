@@ -215,6 +215,12 @@ pub(crate) struct RequestSpec {
 }
 
 impl RequestSpec {
+    /// The request with this id, for a lease that lasts this long.
+    pub(crate) fn into_request(self, id: RequestId, ttl: Duration) -> Request {
+        let Self { key, kind, owner, note, .. } = self;
+        Request { key, id, kind, owner, note, ttl }
+    }
+
     /// Returns true if it has an owner that may hold the lock already and take more of it.
     pub(crate) fn may_reenter(&self) -> bool {
         self.owner.is_some() && self.kind.may_reenter()

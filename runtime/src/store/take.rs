@@ -12,6 +12,14 @@ pub(crate) struct TakeSpec {
     pub(crate) weight: u32,
 }
 
+impl TakeSpec {
+    /// The take with this id, which settles these.
+    pub(crate) fn into_take(self, id: RequestId, settled: Vec<RequestId>) -> Take {
+        let Self { key, rate, weight } = self;
+        Take { key, id, rate, weight, settled }
+    }
+}
+
 /// What one request takes of a rate.
 #[derive(Clone, Debug)]
 pub struct Take {

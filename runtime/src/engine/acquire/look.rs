@@ -10,7 +10,7 @@ use crate::core::options::Options;
 use crate::engine::lease::{LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;
 use crate::keeper::ToCancel;
-use crate::store::{Kind, Request, RequestSpec, Take, TakeSpec};
+use crate::store::{Kind, Request, RequestSpec, TakeSpec};
 
 /// Longer than a store takes that answers.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -32,17 +32,14 @@ impl Look {
         if !is_open || is_own || is_closed || check(shared, &spec, options).is_err() {
             return None;
         }
-        let RequestSpec { key, kind, owner, note, .. } = spec;
-        let ttl = options.first_ttl();
-        let request = Request { key, id: client.next_request(), kind, owner, note, ttl };
+        let request = spec.into_request(client.next_request(), options.first_ttl());
         Some(Self { shared: shared.clone(), asked: request.into() })
     }
 
     /// The same, for a rate.
     pub(crate) fn of_rate(shared: &Arc<Shared>, spec: TakeSpec) -> Option<Self> {
         let client = &shared.client;
-        let TakeSpec { key, rate, weight } = spec;
-        let take = Take { key, id: client.next_request(), rate, weight, settled: Vec::new() };
+        let take = spec.into_take(client.next_request(), Vec::new());
         let is_open = !client.keeper.shutdown.has_begun();
         is_open.then(|| Self { shared: shared.clone(), asked: take.into() })
     }

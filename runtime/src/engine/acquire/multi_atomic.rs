@@ -31,21 +31,10 @@ impl AtomicAcquire {
         rates: &[TakeSpec],
         options: Options,
     ) -> Self {
-        let request = |spec: &RequestSpec| Request {
-            key: spec.key.clone(),
-            id: shared.client.next_request(),
-            kind: spec.kind,
-            owner: spec.owner.clone(),
-            note: spec.note.clone(),
-            ttl: options.first_ttl(),
-        };
-        let take = |spec: &TakeSpec| Take {
-            key: spec.key.clone(),
-            id: shared.client.next_request(),
-            rate: spec.rate,
-            weight: spec.weight,
-            settled: shared.settled_takes.take(&spec.key),
-        };
+        let id = || shared.client.next_request();
+        let request = |spec: &RequestSpec| spec.clone().into_request(id(), options.first_ttl());
+        let take =
+            |spec: &TakeSpec| spec.clone().into_take(id(), shared.settled_takes.take(&spec.key));
         Self {
             locks: locks.iter().map(request).collect(),
             takes: rates.iter().map(take).collect(),

@@ -220,7 +220,7 @@ impl AskSchedule {
     }
 
     fn random(&mut self) -> Duration {
-        let random = self.pause.mul_f64(0.5 + 0.5 * system::chance());
+        let random = system::up_to(self.pause);
         self.pause = (self.pause * 3 / 2).min(Self::LONGEST);
         random
     }
