@@ -30,5 +30,6 @@ mod diagnose;
 #[cfg(feature = "faults")]
 pub(crate) mod faults;
 mod inspect;
+mod jobs;
 pub(crate) mod limits;
 pub(crate) mod list;

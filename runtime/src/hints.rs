@@ -7,6 +7,7 @@
 //! If a blocked runtime leaves an offer unread, a *sweeper* asks the store, once, to keep it. A
 //! client has one sweeper, and only while there are offers that it has not asked for.
 
+mod jobs;
 mod limits;
 mod missed;
 mod recall;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+use self::jobs::SleepingJobs;
 pub(crate) use self::limits::LimitListener;
 use self::limits::LimitReader;
 use self::recall::IdleLeases;
@@ -38,6 +40,7 @@ pub(crate) struct HintRouter {
     routes: Mutex<Routes>,
     idle: IdleLeases,
     limits: LimitReader,
+    jobs: SleepingJobs,
 }
 
 #[derive(Debug, Default)]
@@ -92,6 +95,7 @@ impl HintRouter {
             routes: Mutex::default(),
             idle: IdleLeases::default(),
             limits: LimitReader::default(),
+            jobs: SleepingJobs::default(),
         })
     }
 
@@ -204,9 +208,11 @@ impl Listener for HintRouter {
             Hint::Missed => {
                 self.idle.tell(RecallListener::missed);
                 self.limits.tell();
+                self.jobs.missed();
                 self.miss(|_| true);
             }
             Hint::LimitsChanged => self.limits.tell(),
+            Hint::RunAgain { key } => self.jobs.wake(&key),
         }
     }
 }

@@ -211,7 +211,8 @@ pub use crate::state::shutdown::ShutdownReport;
 #[cfg(feature = "faults")]
 pub use crate::store::fault_injection::Fault;
 pub use crate::store::{
-    ClientId, ClientInfo, Forced, Holder, LastSuccess, LockInfo, LockKind, Waiter,
+    AskedAgain, ClientId, ClientInfo, Forced, Holder, JobInfo, LastSuccess, LockInfo, LockKind,
+    RunAgain, Waiter,
 };
 #[cfg(feature = "doctor")]
 pub use crate::store::{Diagnosis, Fact, Finding, Severity};

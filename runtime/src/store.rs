@@ -15,6 +15,7 @@ mod diagnosis;
 #[cfg(any(feature = "faults", test))]
 pub mod fault_injection;
 mod inspection;
+mod job_info;
 mod limit_override;
 mod listing;
 pub mod memory;
@@ -49,8 +50,10 @@ pub use self::diagnosis::{Diagnosis, Fact, Finding, Severity};
 #[cfg(feature = "redis")]
 pub(crate) use self::diagnosis::{NO_LOCKS, UNREACHABLE, short};
 pub use self::inspection::{ClientInfo, Forced, Holder, LastSuccess, LockInfo, LockKind, Waiter};
+pub(crate) use self::job_info::AGAIN_KEPT;
+pub use self::job_info::{AskedAgain, JobInfo, JobRuns, RunAgain};
 pub use self::limit_override::{LimitCommand, LimitOf, LimitOverride, MOST_LIMITS};
-pub use self::listing::{ListCursor, ListPage};
+pub use self::listing::{ListCursor, ListOf, ListPage};
 pub use self::note::Note;
 pub use self::once::{Once, Success, TickTimes};
 pub(crate) use self::request::RequestSpec;

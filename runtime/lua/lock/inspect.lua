@@ -1,5 +1,5 @@
 --- lock/inspect: the holders and the waiters of a lock, of whatever kind, and the last success
---- of its work.
+--- of its work, or the runs since then.
 ---
 --- Changes nothing. The record says who holds a mutex, the set says who holds any other
 --- lock. Returns the first of each list, and how many there are.
@@ -12,17 +12,19 @@
 ---   3  queue    zset     request ids by position
 ---   4  waiters  hash     each waiter's last ask
 ---   5  done     string   the mark; see include/done
+---   6  runs     string   the runs since then; see include/runs
+---   7  again    string   who asked for another run; see mutex/run_again
 --- ARGV
 ---   1  most     integer  how many holders, and how many waiters, to return
 --- RETURN
----   {now, record, left_ms, held, holders, waiting, waiters, said, marks, since, done}
+---   {now, record, left_ms, held, holders, waiting, waiters, said, marks, since, done, runs, again}
 ---   the server's microseconds; the record's first 500 bytes (empty if there is none);
 ---   holders and their deadlines, waiters and their positions, in turns; each waiter's last ask;
 ---   the clients that may keep a lease without using it, each with its mark; for each holder,
----   minus the server's milliseconds since when, or nothing; the mark of done work, or nothing
+---   minus the server's milliseconds since when, or nothing; the last three keys, or nothing
 --- COST  O(most + log holders + log waiters)
 
-local lock, holders, queue, waiters, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local most = tonumber(ARGV[1])
 
 local now, rec = clock(), redis.call('GET', lock) or rebuilt(holders) or ''
@@ -40,5 +42,6 @@ local lasting = string.format('(%.0f', -(MARKS + to_ms(now)))
 local since = {}
 for each = 1, #named, 2 do since[#since + 1] = redis.call('ZSCORE', holders, SINCE .. string.sub(named[each], 1, 34)) or '' end
 local marks = redis.call('ZRANGE', holders, '-inf', lasting, 'BYSCORE', 'LIMIT', 0, most)
-local mark = redis.call('GET', done) or ''
-return {now, string.sub(rec, 1, 500), left_ms, held, named, waiting, first, said, marks, since, mark}
+local job = {}
+for each = 5, 7 do job[each] = redis.call('GET', KEYS[each]) or '' end
+return {now, string.sub(rec, 1, 500), left_ms, held, named, waiting, first, said, marks, since, job[5], job[6], job[7]}

@@ -1,7 +1,8 @@
---- lock/list: a page of the names of locks that may be held, kept or waited for.
+--- lock/list: a page of the names of locks that may be held, kept or waited for; or of jobs.
 ---
 --- Changes nothing. It goes through the keys of one server, as SCAN does: a name may come twice.
 --- A free lock that nobody waits for is left out. Whoever reads the names looks at each lock.
+--- A job is work with ticks that has run, or that is to run again.
 ---
 --- INCLUDE record token fields
 ---
@@ -11,6 +12,7 @@
 ---   3  literal  string   what the names begin with
 ---   4  cursor   integer  where the page begins; 0: the first page
 ---   5  count    integer  how many keys to go through
+---   6  of       string   `locks` or `jobs`
 --- RETURN
 ---   {cursor, names}  where the next page begins, 0 after the last; names as they end the keys
 --- COST  O(count)
@@ -29,12 +31,31 @@ local function may_be_busy(role, key, name)
   return rec and is_record(rec) and (string.sub(rec, 2, 2) ~= 'F' or exists('queue', name))
 end
 
+-- A mark without ticks is no job's.
+local function has_ticks(key)
+  local mark = redis.pcall('GET', key)
+  return type(mark) == 'string' and string.find(string.sub(mark, 27, 39), '[1-9]') ~= nil
+end
+
+local is_listed = {
+  locks = {
+    lock = may_be_busy,
+    holders = may_be_busy,
+    queue = may_be_busy,
+  },
+  jobs = {
+    done = function(_, key) return has_ticks(key) end,
+    runs = function(_, _, name) return not exists('done', name) end,
+    again = function(_, _, name) return not exists('done', name) and not exists('runs', name) end,
+  },
+}
+
 local page, names = redis.call('SCAN', cursor, 'MATCH', match, 'COUNT', count), {}
 for _, key in ipairs(page[2]) do
   local role, name = string.match(string.sub(key, #prefix + 2), '^(%l+):(.+)$')
-  local is_ours = role == 'lock' or role == 'holders' or role == 'queue'
-  local start = is_ours and string.find(name, literal, 1, true)
-  if (start == 1 or start == 2 and string.sub(name, 1, 1) == '{') and may_be_busy(role, key, name) then
+  local of_role = is_listed[ARGV[6]][role]
+  local start = of_role and string.find(name, literal, 1, true)
+  if (start == 1 or start == 2 and string.sub(name, 1, 1) == '{') and of_role(role, key, name) then
     names[#names + 1] = name
   end
 end

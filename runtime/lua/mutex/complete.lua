@@ -12,7 +12,8 @@
 ---   2  queue    zset     request ids by position
 ---   3  waiters  hash     each waiter's last ask
 ---   4  done     string   the mark; see include/done
----   5  tokens   string   no token that was given is greater
+---   5  runs     string   the runs since the last success; see include/runs
+---   6  tokens   string   no token that was given is greater
 --- ARGV
 ---   1  id          string   the request
 ---   2  once_ms     integer  how long the work counts as done, or how long its tick lasts
@@ -27,7 +28,7 @@
 ---   2  taken: another request has it, or had it since; or a late copy of its ask was granted
 --- COST  O(waiters)
 
-local lock, queue, waiters, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lock, queue, waiters, done, runs = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, once_ms, tick_ms, granted_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local keep_ms, token, wake = ARGV[5], ARGV[6], ARGV[7]
 
@@ -47,6 +48,7 @@ local until_ms = once_ms + (tonumber(tick_ms) > 0 and tick_ms or now_ms)
 if tonumber(granted_ms) == 0 then granted_ms = now_ms end
 local mark = string.format('%013.0f%013.0f%013.0f%013.0f', until_ms, now_ms, tick_ms, granted_ms) .. id
 redis.call('SET', done, mark, 'PX', math.max(until_ms - now_ms, tonumber(keep_ms), 1))
+redis.call('UNLINK', runs)
 if until_ms > now_ms and string.sub(rec, 53, 53) == '1' then
   for _, waiter in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
     local said = redis.call('HGET', waiters, waiter)

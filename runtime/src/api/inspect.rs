@@ -54,6 +54,9 @@ impl Locks {
             let set = limits.get_or_init(|| read).await;
             info.limit = LimitOverride::that_may_hold(set, &key).map(Box::new);
         }
+        if let Some(job) = &mut info.job {
+            key.name().clone_into(&mut job.name);
+        }
         Ok(LockInfo { name: key.name().to_owned(), ..info })
     }
 

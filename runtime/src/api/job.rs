@@ -166,7 +166,9 @@ impl Job {
             return Err(LockError::InvalidOption { option: "retry", problem });
         }
         let shared = self.mutex.spec().shared.clone();
-        let shutdown = &shared.client.keeper.shutdown;
+        let (shutdown, store) = (&shared.client.keeper.shutdown, &*shared.client.store);
+        let route = shared.client.hints.job(&self.mutex.spec().key()?);
+        route.watch(store).await;
         let (mut failures, started) = (FailurePause::of(self.retry), self.now());
         while !shutdown.has_begun() {
             // Boxed, as whoever spawns it would otherwise need room for a run while it sleeps.
@@ -178,7 +180,11 @@ impl Job {
             tokio::select! {
                 biased;
                 () = shutdown.begun() => {}
-                () = next::sleep(&*shared.client.store, due) => {}
+                () = next::sleep(store, due) => {}
+                () = route.woken() => {
+                    // Those that are woken together do not ask together.
+                    next::sleep(store, next::SHORTEST + self.spread().mul_f64(system::chance())).await;
+                }
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 use super::locks::Locks;
 use crate::core::error::{LockError, Step};
 use crate::core::name_pattern::NamePattern;
-use crate::store::{Ask, ListCursor, ListPage, LockInfo, StoreError};
+use crate::store::{Ask, ListCursor, ListOf, ListPage, LockInfo, StoreError};
 
 /// How many locks are looked at at the same time.
 const LOOKS: usize = 16;
@@ -55,12 +55,24 @@ impl Locks {
     /// # }
     /// ```
     pub fn list(&self, pattern: impl AsRef<str>) -> LockList {
-        let (locks, names) = (self.clone(), NamePattern::new(pattern.as_ref()));
+        let busy = self.look_at_all(pattern.as_ref(), ListOf::Locks).try_filter(|info| {
+            future::ready(info.held > 0 || info.waiting > 0 || info.kept.is_some())
+        });
+        LockList { locks: Some(busy.boxed()) }
+    }
+
+    /// Looks at each of the locks, or of the jobs, whose names match. One may come twice.
+    pub(super) fn look_at_all(
+        &self,
+        pattern: &str,
+        of: ListOf,
+    ) -> impl Stream<Item = Result<LockInfo, LockError>> + Send + use<> {
+        let (locks, names) = (self.clone(), NamePattern::new(pattern));
         let pages = stream::try_unfold(Some(ListCursor::default()), move |from| {
             let (locks, names) = (locks.clone(), names.clone());
             async move {
                 let Some(from) = from else { return Ok(None) };
-                let page = locks.page(&names, from).await?;
+                let page = locks.page(&names, of, from).await?;
                 Ok::<_, LockError>(Some((page.keys, page.next)))
             }
         });
@@ -70,19 +82,21 @@ impl Locks {
             let (locks, limits) = (locks.clone(), limits.clone());
             async move { locks.look_at(key, &limits).await }
         });
-        let busy = shown.try_buffered(LOOKS).try_filter(|info| {
-            future::ready(info.held > 0 || info.waiting > 0 || info.kept.is_some())
-        });
-        LockList { locks: Some(busy.boxed()) }
+        shown.try_buffered(LOOKS)
     }
 
-    async fn page(&self, names: &NamePattern, from: ListCursor) -> Result<ListPage, LockError> {
+    async fn page(
+        &self,
+        names: &NamePattern,
+        of: ListOf,
+        from: ListCursor,
+    ) -> Result<ListPage, LockError> {
         let failed = |error: StoreError| {
             LockError::of_store(Step::Inspect, format!("the locks `{names}`"), None, error)
         };
         self.client().keeper.check_not_forked().map_err(failed)?;
         // Only a quorum can't, and users have no `Locks` of one.
-        let Some(page) = self.client().store.list(names, from) else {
+        let Some(page) = self.client().store.list(names, of, from) else {
             return Err(LockError::Unsupported { what: "a list of the locks" });
         };
         page.await.map_err(failed)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::diagnosis::Diagnosis;
 use super::inspection::{Forced, LockInfo};
+use super::job_info::RunAgain;
 use super::limit_override::LimitOverride;
 use super::listing::ListPage;
 use super::once::TickTimes;
@@ -39,6 +40,8 @@ pub enum Answer {
     Info(LockInfo),
     /// What a lock's holders have lost.
     Forced(Forced),
+    /// What was done of the work of a lock.
+    Again(RunAgain),
     /// Names of locks.
     Page(ListPage),
     /// The limits that operators have set.
@@ -89,6 +92,7 @@ answers! {
     Done: (),
     Info: LockInfo,
     Forced: Forced,
+    Again: RunAgain,
     Page: ListPage,
     Limits: Vec<LimitOverride>,
     Diagnosis: Diagnosis,
@@ -277,6 +281,11 @@ pub enum Hint {
     },
     /// An operator has changed a limit: the client should read them.
     LimitsChanged,
+    /// Work that was done may run again: its jobs should ask.
+    RunAgain {
+        /// Its lock.
+        key: LockKey,
+    },
     /// Hints may have been lost: every waiter should ask again.
     Missed,
 }

@@ -17,8 +17,10 @@ use super::contract::{Renewals, Store, StoreFuture};
 use super::detached::Detached;
 use super::diagnosis::Diagnosis;
 use super::inspection::{ClientInfo, Forced, LockInfo};
+use super::job_info::RunAgain;
 use super::limit_override::{LimitCommand, LimitOverride};
-use super::listing::{ListCursor, ListPage};
+use super::listing::{ListCursor, ListOf, ListPage};
+use super::note::Note;
 use super::once::Success;
 use super::request::{Owner, Request, Stamp, Waiting};
 use super::take::Take;
@@ -165,9 +167,14 @@ pub trait Ask: Store {
         ask_about(self, key, LockCommand::ForceRelease)
     }
 
+    /// See [`LockCommand::RunAgain`].
+    fn run_again(&self, key: &LockKey, by: Note, why: Option<Note>) -> Reply<RunAgain> {
+        ask_about(self, key, LockCommand::RunAgain { by, why })
+    }
+
     /// See [`Command::List`]. `None` if the store can't list its locks.
-    fn list(&self, names: &NamePattern, from: ListCursor) -> Option<Reply<ListPage>> {
-        if_possible(self, Command::List(Cow::Borrowed(names), from))
+    fn list(&self, names: &NamePattern, of: ListOf, from: ListCursor) -> Option<Reply<ListPage>> {
+        if_possible(self, Command::List(Cow::Borrowed(names), of, from))
     }
 
     /// See [`LimitCommand`].

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::detached::Detached;
 use super::inspection::ClientInfo;
 use super::limit_override::LimitCommand;
-use super::listing::ListCursor;
+use super::listing::{ListCursor, ListOf};
+use super::note::Note;
 use super::once::Success;
 use super::request::{Kind, Owner, Request, Stamp, Waiting};
 use super::take::Take;
@@ -30,10 +31,9 @@ pub enum Command<'a> {
     RenewAll(Cow<'a, [Request]>),
     /// One about a lock of any kind.
     Lock(Cow<'a, LockKey>, LockCommand),
-    /// A page of the locks whose names match, and that may be held, kept or waited for. A lock
-    /// that is one of these from the first page to the last is named at least once, if the same
-    /// servers keep their locks all the time.
-    List(Cow<'a, NamePattern>, ListCursor),
+    /// A page of the locks or jobs whose names match. One that is there from the first page to the
+    /// last is named at least once, if the same servers keep their locks all the time.
+    List(Cow<'a, NamePattern>, ListOf, ListCursor),
     /// One about the limits that operators set.
     Limits(LimitCommand),
     /// Looks for what puts the locks at risk, or slows them down.
@@ -104,6 +104,14 @@ pub enum LockCommand {
     IsHeldBy(Owner),
     /// Takes it from all its holders.
     ForceRelease,
+    /// Forgets that its work is done, and how often it was tried; ends a time for which the mutex is
+    /// kept without a holder; and tells all clients. The store remembers for a day who asked for it.
+    RunAgain {
+        /// Who asks.
+        by: Note,
+        /// Why.
+        why: Option<Note>,
+    },
 }
 
 impl Command<'_> {
@@ -120,7 +128,7 @@ impl Command<'_> {
             Self::GiveBack(take) => Command::GiveBack(Cow::Owned(take.into_owned())),
             Self::RenewAll(requests) => Command::RenewAll(Cow::Owned(requests.into_owned())),
             Self::Lock(key, command) => Command::Lock(Cow::Owned(key.into_owned()), command),
-            Self::List(names, from) => Command::List(Cow::Owned(names.into_owned()), from),
+            Self::List(names, of, from) => Command::List(Cow::Owned(names.into_owned()), of, from),
             Self::Limits(command) => Command::Limits(command),
             Self::Diagnose => Command::Diagnose,
             Self::Introduce(client, lasts) => {
@@ -160,6 +168,7 @@ impl Command<'_> {
             Self::Request(_, RequestCommand::Adopt(_)) => Step::Adopt,
             Self::Request(_, RequestCommand::Complete(_)) => Step::Complete,
             Self::Lock(_, LockCommand::ForceRelease) => Step::ForceRelease,
+            Self::Lock(_, LockCommand::RunAgain { .. }) => Step::RunAgain,
             Self::Limits(LimitCommand::Set { .. } | LimitCommand::Unset(_)) => Step::ChangeLimit,
             Self::Lock(..) | Self::List(..) | Self::Limits(LimitCommand::Read) | Self::Diagnose => {
                 Step::Inspect
@@ -179,6 +188,7 @@ impl Command<'_> {
             Self::Lock(_, LockCommand::Inspect) => "inspect",
             Self::Lock(_, LockCommand::IsHeldBy(_)) => "is_held_by",
             Self::Lock(_, LockCommand::ForceRelease) => "force_release",
+            Self::Lock(_, LockCommand::RunAgain { .. }) => "run_again",
             Self::List(..) => "list",
             Self::Limits(LimitCommand::Read) => "read_limits",
             Self::Limits(LimitCommand::Set { .. }) => "set_limit",

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::ClientId;
+use super::job_info::JobInfo;
 #[cfg(feature = "serde")]
 use super::serialize::{rfc3339, seconds, some_rfc3339, some_seconds};
 use crate::core::fence::Fence;
@@ -60,6 +61,8 @@ pub struct LockInfo {
     /// it remembers a success for as long as it counts; with `once_per` for 32 periods, and at
     /// least for a day.
     pub last_success: Option<LastSuccess>,
+    /// The runs of a job: of work with [`once_per`](crate::Mutex::once_per) or a schedule.
+    pub job: Option<Box<JobInfo>>,
 }
 
 /// The last success of work that is to succeed once, in [`LockInfo::last_success`].

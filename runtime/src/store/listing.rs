@@ -2,6 +2,15 @@
 
 use crate::core::key::LockKey;
 
+/// What is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListOf {
+    /// Locks that may be held, kept or waited for.
+    Locks,
+    /// Work with ticks that has run, or that is to run again.
+    Jobs,
+}
+
 /// Where a listing goes on. The default is its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListCursor {
@@ -14,7 +23,7 @@ pub struct ListCursor {
 /// A page of a listing.
 #[derive(Debug, Default)]
 pub struct ListPage {
-    /// Locks that may be held, kept or waited for.
+    /// Their names.
     pub keys: Vec<LockKey>,
     /// Where the next page begins; `None` after the last.
     pub next: Option<ListCursor>,

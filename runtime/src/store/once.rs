@@ -55,8 +55,12 @@ impl Once {
 
     /// When the tick ends that runs at this time. Without ticks it is this time.
     pub(crate) fn tick_ends(self, time: u64) -> u64 {
-        let lasts = if let Self::Per { period, .. } = self { millis(period) } else { 0 };
-        self.tick_at(time).saturating_add(lasts)
+        self.tick_at(time).saturating_add(self.tick_lasts())
+    }
+
+    /// How long its ticks last, in milliseconds; 0 without ticks.
+    pub(crate) fn tick_lasts(self) -> u64 {
+        if let Self::Per { period, .. } = self { millis(period) } else { 0 }
     }
 
     /// How long the store remembers the last success of ticks, if that is longer than they

@@ -17,7 +17,7 @@
 //! | `holders` | `include/holders` |
 //! | `kinds` | `include/rule_semaphore`, `include/rule_reentrant`, `include/rule_rw` |
 //! | `mutex` | `mutex/*`, `include/acquire_mutex`, `include/hand_over`, `include/take_mutex` |
-//! | `done` | `mutex/acquire_once`, `mutex/complete`, `include/done` |
+//! | `done` | `mutex/acquire_once`, `mutex/complete`, `mutex/run_again`, `include/done`, `include/runs` |
 //! | `serve` | `include/serve` |
 //! | `multi_holder` | `semaphore/*`, `reentrant/*`, `rw/*` and `multi_holder/*`, with `include/ask`, `include/give_back`, `include/take_permit` and `include/take_locks` |
 //! | `quorum_member` | `rw/vote`, `mutex/repair`, `rw/repair` |
@@ -51,6 +51,7 @@ use std::time::Duration;
 
 pub(super) use self::context::Context;
 pub(super) use self::counters::{Counters, Tokens};
+pub(super) use self::done::run_again;
 use self::lock::keep_offer;
 pub(super) use self::lock::{force_release, inspect, is_held_by};
 pub(super) use self::rate::{RateState, Short};

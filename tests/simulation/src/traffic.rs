@@ -14,7 +14,7 @@ use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Ask, Attempt, ClientId, Detached, Hint, Kind, Listener, Note, Once, Owner, QueuePosition,
-    Request, RequestId, Stamp, Store, StoreError, Success, Usage, Waiting,
+    Request, RequestId, Stamp, Store, StoreError, Success, TickTimes, Usage, Waiting,
 };
 use tokio::time::sleep;
 
@@ -47,6 +47,7 @@ struct Asked {
     position: Option<u64>,
     until: Option<Stamp>,
     token: Option<u64>,
+    tick: Option<TickTimes>,
 }
 
 #[derive(Debug)]
@@ -166,7 +167,7 @@ impl Traffic {
         let key = LockKey::new(NAMES[name]).expect("a name");
         let id = RequestId::next(client, &self.counter);
         let request = Request { key, id, kind, owner, note, ttl };
-        Asked { store, request, position: None, until: None, token: None }
+        Asked { store, request, position: None, until: None, token: None, tick: None }
     }
 
     async fn acquire_together(&mut self) {
@@ -186,7 +187,8 @@ impl Traffic {
         let _ = store.acquire_all(&requests, &[]).expect("it can").await;
         for request in requests {
             let nth = self.rng.usize(0..self.asked.len().max(1));
-            let asked = Asked { store: 0, request, position: None, until: None, token: None };
+            let asked =
+                Asked { store: 0, request, position: None, until: None, token: None, tick: None };
             match self.asked.get_mut(nth) {
                 Some(place) => *place = asked,
                 None => self.asked.push(asked),
@@ -230,7 +232,7 @@ impl Traffic {
         let ticket = Detached { id: from.request.id, most };
         let store = &self.stores[from.store].1;
         let _ = store.adopt(ticket, &request).await;
-        self.asked[nth] = Asked { request, token: None, ..from };
+        self.asked[nth] = Asked { request, token: None, tick: None, ..from };
     }
 }
 
@@ -260,8 +262,9 @@ async fn send(
                     Attempt::Queued { position, until, .. } => {
                         (asked.position, asked.until) = (Some(position), Some(until));
                     }
-                    Attempt::Granted { token } | Attempt::GrantedTick { token, .. } => {
-                        asked.token = Some(token);
+                    Attempt::Granted { token } => asked.token = Some(token),
+                    Attempt::GrantedTick { token, tick } => {
+                        (asked.token, asked.tick) = (Some(token), Some(tick));
                     }
                     _ => {}
                 }
@@ -288,7 +291,8 @@ async fn send(
             }
             220..230 => {
                 let token = asked.token.filter(|_| rng.bool());
-                if let Some(answer) = store.complete(&request, Success { tick: None, token }) {
+                if let Some(answer) = store.complete(&request, Success { tick: asked.tick, token })
+                {
                     let _answer = answer.await?;
                 }
             }
@@ -300,7 +304,11 @@ async fn send(
             240..245 => {
                 let _answer = store.force_release(&request.key).await?;
             }
-            245..248 => {
+            245..247 => {
+                let (by, why) = (Note::new("ann").expect("a note"), Note::new("why @x :2"));
+                let _answer = store.run_again(&request.key, by, why).await?;
+            }
+            247 => {
                 let _answer = store.was_forced(&request).await?;
             }
             248..252 => {

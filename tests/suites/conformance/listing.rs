@@ -1,10 +1,11 @@
 //! The list of locks.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use leasehold::{LockInfo, Locks, Wait};
 use leasehold_tests::backend::Backend;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::{Client, LIVE, LONG, SHORT, granted, waits};
 
@@ -21,10 +22,14 @@ macro_rules! cases {
             only_names_that_match_are_listed,
             all_of_many_locks_are_listed,
             a_list_can_be_left,
+            jobs_are_listed_and_the_overdue_ones_first,
         }
     };
 }
 pub(super) use cases;
+
+/// A tick that does not end during a test, but once a year.
+const YEAR: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 async fn list(locks: &Locks, pattern: &str) -> Vec<LockInfo> {
     let (mut list, mut all) = (locks.list(pattern), Vec::new());
@@ -197,4 +202,28 @@ pub(super) async fn a_list_can_be_left(backend: &impl Backend) {
     assert!(left.next().await.is_some());
     drop(left);
     assert_eq!(names(&locks, "n:*").await, found);
+}
+
+pub(super) async fn jobs_are_listed_and_the_overdue_ones_first(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let once_per = |locks: &Locks, name: &str, period| locks.mutex(name).ttl(LONG).once_per(period);
+    locks.mutex("job:mail").once(YEAR).lock().await.unwrap().complete().await.unwrap();
+    once_per(&locks, "job:good", YEAR).lock().await.unwrap().complete().await.unwrap();
+    once_per(&locks, "job:late", SHORT).lock().await.unwrap().complete().await.unwrap();
+    once_per(&locks, "job:fails", YEAR).lock().await.unwrap().release().await.unwrap();
+    once_per(&locks, "job:fails", YEAR).lock().await.unwrap().release().await.unwrap();
+    let _ = locks.run_again("job:asked", "ann", "").await.unwrap();
+    let _runs = once_per(&locks, "other", YEAR).lock().await.unwrap();
+    let _plain = locks.mutex("job:plain").lock().await.unwrap();
+    while !locks.inspect("job:late").await.unwrap().job.unwrap().is_overdue() {
+        sleep(SHORT / 4).await;
+    }
+    let names = async |pattern| {
+        let jobs = locks.jobs(pattern).await.unwrap();
+        jobs.into_iter().map(|job| job.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names("job:*").await, ["job:late", "job:fails", "job:asked", "job:good"]);
+    assert_eq!(names("*").await.len(), 5);
+    assert_eq!(names("oth?r").await, ["other"]);
+    assert!(names("x*").await.is_empty());
 }

@@ -7,6 +7,7 @@ mod adopt_refused;
 mod core;
 mod fence;
 mod force;
+mod jobs;
 mod lease_set;
 mod lease_set_permits;
 mod limits;
@@ -53,6 +54,7 @@ macro_rules! conformance {
         super::core::cases!(crate::conformance::case);
         super::fence::cases!(crate::conformance::case);
         super::force::cases!(crate::conformance::case);
+        super::jobs::cases!(crate::conformance::case);
         super::lease_set::cases!(crate::conformance::case);
         super::lease_set_permits::cases!(crate::conformance::case);
         super::limits::cases!(crate::conformance::case);
@@ -98,6 +100,7 @@ macro_rules! forwarding {
         super::core::cases!(crate::conformance::case);
         super::fence::cases!(crate::conformance::case);
         super::force::cases!(crate::conformance::case);
+        super::jobs::cases!(crate::conformance::case);
         super::lease_set::cases!(crate::conformance::case);
         super::listing::cases!(crate::conformance::case);
         super::notes::cases!(crate::conformance::case);

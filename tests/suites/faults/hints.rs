@@ -93,6 +93,7 @@ impl Client {
             match self.hint().await {
                 Hint::Missed
                 | Hint::LimitsChanged
+                | Hint::RunAgain { .. }
                 | Hint::Free { .. }
                 | Hint::Forced { .. }
                 | Hint::Recalled { .. } => {}

@@ -9,7 +9,7 @@ use crate::system;
 pub(super) const OUTAGE: Duration = Duration::from_secs(5);
 
 /// The pauses while another process runs the job.
-const SHORTEST: Duration = Duration::from_millis(100);
+pub(super) const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// A clock that is suspended with its machine is looked at this often.

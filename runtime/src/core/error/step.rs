@@ -36,6 +36,8 @@ pub enum Step {
     Complete,
     /// Set or unset an operator's limit.
     ChangeLimit,
+    /// Forget that work is done.
+    RunAgain,
 }
 
 impl fmt::Display for Step {
@@ -50,6 +52,7 @@ impl fmt::Display for Step {
             Self::Adopt => "adopt",
             Self::Complete => "complete",
             Self::ChangeLimit => "change the limit of",
+            Self::RunAgain => "run again the work of",
         })
     }
 }

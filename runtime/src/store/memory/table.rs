@@ -9,7 +9,7 @@ use crate::core::name_pattern::NamePattern;
 use crate::core::system_time::system_time;
 use crate::store::rules::{self, Context, Counters, LockState, RateState, Short, Time, Tokens};
 use crate::store::{
-    All, Answer, ClientId, Command, Diagnosis, Hint, LimitCommand, LimitOf, LimitOverride,
+    All, Answer, ClientId, Command, Diagnosis, Hint, LimitCommand, LimitOf, LimitOverride, ListOf,
     ListPage, Listener, LockCommand, LockInfo, MOST_LIMITS, NotAll, Request, Take,
 };
 
@@ -55,7 +55,18 @@ impl Table {
             Command::Lock(key, LockCommand::ForceRelease) => {
                 self.with(key, now, rules::force_release).into()
             }
-            Command::List(names, _) => ListPage { keys: self.list(names, now), next: None }.into(),
+            Command::Lock(key, LockCommand::RunAgain { by, why }) => {
+                let rule = |lock: &mut LockState, context: &mut Context<'_>| {
+                    rules::run_again(lock, by, why.as_ref(), context)
+                };
+                let answer = self.with(key, now, rule).into();
+                let hint = |client| (client, Hint::RunAgain { key: key.as_ref().clone() });
+                self.hints.extend(self.clients.all().map(hint));
+                answer
+            }
+            Command::List(names, of, _) => {
+                ListPage { keys: self.list(names, *of, now), next: None }.into()
+            }
             Command::Limits(command) => {
                 self.change_limit(command, now);
                 self.limits.values().cloned().collect::<Vec<_>>().into()
@@ -112,13 +123,17 @@ impl Table {
         rules::inspect(lock, now, |id| self.clients.info(id, now))
     }
 
-    fn list(&mut self, names: &NamePattern, now: Time) -> Vec<LockKey> {
+    fn list(&mut self, names: &NamePattern, of: ListOf, now: Time) -> Vec<LockKey> {
         let matching = self.locks.iter_mut().filter(|(key, _)| names.matches(key.name()));
-        let busy = matching.filter_map(|(key, lock)| {
+        let listed = matching.filter_map(|(key, lock)| {
             lock.expire(now);
-            lock.is_busy().then(|| key.clone())
+            let is_listed = match of {
+                ListOf::Locks => lock.is_busy(),
+                ListOf::Jobs => lock.is_job(),
+            };
+            is_listed.then(|| key.clone())
         });
-        busy.collect()
+        listed.collect()
     }
 
     fn change_limit(&mut self, command: &LimitCommand, now: Time) {

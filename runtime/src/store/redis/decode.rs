@@ -9,7 +9,7 @@ use super::answer::decode_numbers;
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::store::{
-    Adoption, All, Answer, Attempt, Ended, Forced, Lingering, NotAll, Renewal, Repaired,
+    Adoption, All, Answer, Attempt, Ended, Forced, Lingering, NotAll, Renewal, Repaired, RunAgain,
     StoreError, TickTimes,
 };
 
@@ -35,6 +35,7 @@ decoders! {
     to_question = flag, or false;
     to_notice = |answer| flag(answer).map(|_| ()), or ();
     to_force = forced, or Forced::Foreign;
+    to_run_again = again, or RunAgain::new(0, false);
 }
 
 fn attempt(answer: &[u64]) -> Option<Attempt> {
@@ -131,6 +132,13 @@ fn forced(answer: &[u64]) -> Option<Forced> {
         [3] => Forced::Foreign,
         _ => return None,
     })
+}
+
+fn again(answer: &[u64]) -> Option<RunAgain> {
+    match *answer {
+        [completed, is_running @ (0 | 1)] => Some(RunAgain::new(completed, is_running == 1)),
+        _ => None,
+    }
 }
 
 fn repaired(answer: &[u64]) -> Option<Repaired> {

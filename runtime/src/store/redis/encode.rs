@@ -10,6 +10,7 @@ use super::args::TOKENS_KEY;
 use super::decode;
 use super::decode::Decoder;
 use super::encoded::Encoded;
+use super::hints::AGAIN;
 use super::holder::{asker, holder, owner_suffix, suffix};
 use super::limit_overrides as limits;
 use super::listing;
@@ -19,8 +20,8 @@ use super::secret::Secret;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    ClientId, ClientInfo, Detached, Kind, LimitCommand, MOST_LIMITS, Note, Once, Owner,
-    QueuePosition, Request, RequestCommand, Stamp, Success, Usage, Waiting,
+    AGAIN_KEPT, ClientId, ClientInfo, Detached, Kind, LimitCommand, ListOf, MOST_LIMITS, Note,
+    Once, Owner, QueuePosition, Request, RequestCommand, Stamp, Success, Usage, Waiting,
 };
 
 /// Encodes the requests of one client.
@@ -147,8 +148,13 @@ impl Encoder {
         let command = self.lock(&request.key, script).arg(&*asker(request));
         let command = command.millis(request.ttl).arg(self.waits(waiting));
         match request.kind {
-            Kind::Once(Once::For(lasts)) => command.millis(lasts).arg(""),
-            Kind::Once(Once::Per { period, offset }) => command.millis(period).millis(offset),
+            Kind::Once(once) => {
+                let command = match once {
+                    Once::For(lasts) => command.millis(lasts).arg(""),
+                    Once::Per { period, offset } => command.millis(period).millis(offset),
+                };
+                command.millis(once.remembered())
+            }
             _ => command,
         }
     }
@@ -243,13 +249,18 @@ impl Encoder {
         keys + ":*"
     }
 
-    /// A page of the locks of one server.
-    pub(super) fn list(&self, names: &NamePattern, cursor: u64) -> Encoded {
+    /// A page of the locks, or of the jobs, of one server.
+    pub(super) fn list(&self, names: &NamePattern, of: ListOf, cursor: u64) -> Encoded {
         // Where a name has one of these, it is stored in another form.
         let literal = Some(names.literal()).filter(|literal| !literal.contains(['{', '}', '%']));
         let keys = self.all_keys();
         let command = Encoded::new(&script::LOCK_LIST).arg(&*self.prefix).arg(keys);
-        command.arg(literal.unwrap_or_default()).number(cursor).number(listing::KEYS)
+        command.arg(literal.unwrap_or_default()).number(cursor).number(listing::KEYS).arg(
+            match of {
+                ListOf::Locks => "locks",
+                ListOf::Jobs => "jobs",
+            },
+        )
     }
 
     pub(super) fn is_held_by(&self, key: &LockKey, owner: &Owner) -> Encoded {
@@ -258,6 +269,23 @@ impl Encoder {
 
     pub(super) fn force_release(&self, key: &LockKey) -> Encoded {
         self.lock(key, &script::LOCK_FORCE_RELEASE).arg(&*self.channel(key))
+    }
+
+    pub(super) fn run_again(&self, key: &LockKey, by: &Note, why: Option<&Note>) -> Encoded {
+        let said = format!("{}\n{}", by.text(), why.map_or("", Note::text));
+        let command = self.lock(key, &script::MUTEX_RUN_AGAIN).arg(said).millis(AGAIN_KEPT);
+        command.arg(&*self.channel(key))
+    }
+
+    /// Tells all clients that the work of a lock may run again.
+    pub(super) fn tell_all(&self, key: &LockKey) -> Encoded {
+        let command = Encoded::new(&script::MUTEX_TELL_ALL).key(&self.limits_key());
+        let message = [AGAIN, &key.in_store(&self.prefix, "lock")].concat();
+        command.arg(self.limits_channel()).arg(message)
+    }
+
+    fn limits_key(&self) -> String {
+        format!("{}:limits", self.prefix)
     }
 
     pub(super) fn introduce(&self, client: &ClientInfo, lasts: Duration) -> Encoded {
@@ -272,7 +300,7 @@ impl Encoder {
 
     /// A command about the limits that operators set.
     pub(super) fn limits(&self, command: &LimitCommand) -> Encoded {
-        let key = format!("{}:limits", self.prefix);
+        let key = self.limits_key();
         let (field, value) = match command {
             LimitCommand::Read => {
                 return Encoded::new(&script::LIMITS_READ).key(&key).millis(limits::KEEP);
@@ -289,7 +317,7 @@ impl Encoder {
         command.arg(self.limits_channel())
     }
 
-    /// The channel that tells of changed limits: all clients listen to it. On a cluster it is in the
+    /// The channel of limits that change, and of work that may run again: all clients listen to it. On a cluster it is in the
     /// slot of their key.
     pub(super) fn limits_channel(&self) -> String {
         match &self.channel {

@@ -36,6 +36,9 @@ pub(super) struct HintReceiver {
 /// What the script says that changes a limit.
 const LIMITS: &[u8] = b"limits";
 
+/// What the script says that lets work run again, before the key of its lock.
+pub(super) const AGAIN: &str = "again ";
+
 /// Where hints come from.
 #[derive(Debug, Default)]
 enum Source {
@@ -146,10 +149,21 @@ impl HintReceiver {
         }
     }
 
+    /// The lock of a record's key.
+    fn key_of(&self, record: &[u8]) -> Option<LockKey> {
+        LockKey::of_stored(str::from_utf8(record).ok()?.strip_prefix(&self.locks)?)
+    }
+
     /// Takes a message of our channels.
     pub(super) fn take_message(&self, message: &[u8]) {
         if message == LIMITS {
             self.deliver(Hint::LimitsChanged);
+            return;
+        }
+        if let Some(lock) = message.strip_prefix(AGAIN.as_bytes()) {
+            if let Some(key) = self.key_of(lock) {
+                self.deliver(Hint::RunAgain { key });
+            }
             return;
         }
         if let Some(hint) =

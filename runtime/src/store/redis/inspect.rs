@@ -16,8 +16,10 @@ use super::transport::Transport;
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::store::inspection::MOST;
+use crate::store::job_info::{DoneTick, JobNotes};
 use crate::store::{
-    ClientId, ClientInfo, Holder, LastSuccess, LockInfo, LockKind, RequestId, StoreError, Waiter,
+    AskedAgain, ClientId, ClientInfo, Holder, JobRuns, LastSuccess, LockInfo, LockKind, Note,
+    RequestId, StoreError, Waiter,
 };
 
 /// Reads a lock, then the description of each client that holds it or waits for it.
@@ -38,7 +40,9 @@ pub(super) async fn inspect(
     });
     let described: Result<Vec<_>, _> = join_all(described).await.into_iter().collect();
     let clients = described?.into_iter().flatten().map(|client| (client.id, client)).collect();
-    Ok(lock.info(&clients))
+    let (notes, holder) = (lock.notes(), lock.mutex_holder().map(|member| member.id));
+    let info = lock.info(&clients);
+    Ok(LockInfo { job: notes.info(holder.zip(info.holders.first())), ..info })
 }
 
 /// Sends the command until the answer is known: each call forgets only a few of the holds
@@ -94,6 +98,10 @@ struct Inspection {
     marks: Vec<Vec<u8>>,
     /// The mark of done work; see `lua/include/done.lua`.
     done: String,
+    /// The runs since then; see `lua/include/runs.lua`.
+    runs: String,
+    /// Who asked for another run; see `lua/mutex/run_again.lua`.
+    again: String,
 }
 
 /// A holder or a waiter.
@@ -160,8 +168,21 @@ impl<'a> Record<'a> {
 
 impl Inspection {
     fn read(answer: &Value) -> Option<Self> {
-        let [now, record, left, held, holders, waiting, waiters, fields, marks, since, done] =
-            array(answer)
+        let [
+            now,
+            record,
+            left,
+            held,
+            holders,
+            waiting,
+            waiters,
+            fields,
+            marks,
+            since,
+            done,
+            runs,
+            again,
+        ] = array(answer)
         else {
             return None;
         };
@@ -191,13 +212,37 @@ impl Inspection {
             since: since.collect(),
             marks: array(marks).iter().filter_map(bytes).collect(),
             done: text(done),
+            runs: text(runs),
+            again: text(again),
         })
     }
 
     /// The last success, by the three times of the mark.
     fn last_success(&self) -> Option<LastSuccess> {
-        let millis = |at: usize| self.done.get(at..at + 13)?.parse().ok();
-        Some(LastSuccess::new(millis(0)?, millis(13)?, millis(26)?, self.now / 1000))
+        let done = |at: usize| part(&self.done, at);
+        Some(LastSuccess::new(done(0)?, done(13)?, done(26)?, self.now / 1000))
+    }
+
+    /// What is noted of a job.
+    fn notes(&self) -> JobNotes {
+        let done = |at: usize| part(&self.done, at);
+        let run = |at: usize| part(&self.runs, at);
+        JobNotes {
+            now: self.now / 1000,
+            done: done(0).and_then(|ends| {
+                let [completed, began, granted] = [done(13)?, done(26)?, done(39)?];
+                Some(DoneTick { began, ends, completed, granted })
+            }),
+            runs: run(0).and_then(|first| {
+                let id = RequestId::read(self.runs.as_bytes().get(39..73)?)?;
+                let count = self.runs.get(73..)?.parse().ok()?;
+                Some(JobRuns { first, last: run(13)?, tick: run(26)?, id, count })
+            }),
+            asked_again: part(&self.again, 0).and_then(|at| {
+                let (by, why) = self.again.get(13..)?.split_once('\n')?;
+                Some(AskedAgain::new(at, &Note::new(by)?, Note::new(why).as_ref()))
+            }),
+        }
     }
 
     fn record(&self) -> Option<Record<'_>> {
@@ -274,6 +319,11 @@ impl Inspection {
         let holders = mutex.into_iter().chain(others).collect();
         LockInfo { kind: Some(kind), holders, held, kept, ..known }
     }
+}
+
+/// A number of 13 digits.
+fn part(text: &str, at: usize) -> Option<u64> {
+    text.get(at..at + 13)?.parse().ok()
 }
 
 fn foreign() -> LockInfo {

@@ -202,11 +202,15 @@ scripts! {
         ["record", "acquire_fast", "token", "acquire_many", "grant", "fields", "remains", "waiter", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "recall_clients", "other_kind", "channel", "acquire_mutex", "for_each"]
         (lock, holders, queue, waiters, tokens; holder, ttl_ms, waits);
     MUTEX_ACQUIRE_ONCE = "mutex/acquire_once" grants
-        ["record", "token", "grant", "fields", "remains", "waiter", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "recall_clients", "other_kind", "channel", "acquire_mutex", "done"]
-        (lock, holders, queue, waiters, done, tokens; holder, ttl_ms, waits, once_ms, offset_ms);
+        ["record", "token", "grant", "fields", "remains", "waiter", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "recall_clients", "other_kind", "channel", "acquire_mutex", "done", "runs"]
+        (lock, holders, queue, waiters, done, runs, tokens; holder, ttl_ms, waits, once_ms, offset_ms, keep_ms);
     MUTEX_COMPLETE = "mutex/complete" frees
         ["record", "token", "free", "fields", "waiter", "queue", "tell", "hand_over", "done"]
-        (lock, queue, waiters, done, tokens; id, once_ms, tick_ms, granted_ms, keep_ms, token, wake);
+        (lock, queue, waiters, done, runs, tokens; id, once_ms, tick_ms, granted_ms, keep_ms, token, wake);
+    MUTEX_RUN_AGAIN = "mutex/run_again" frees
+        ["record", "token", "free", "fields", "waiter", "queue", "tell", "hand_over", "done"]
+        (lock, queue, waiters, done, runs, again, tokens; said, keep_ms, wake);
+    MUTEX_TELL_ALL = "mutex/tell_all" frees [] (limits; channel, message);
     MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants several
         ["record", "token", "grant", "fields", "take_mutex", "for_each"]
         (lock, holders, queue, tokens; ttl_ms, mutexes);
@@ -275,8 +279,8 @@ scripts! {
     LOCK_ACQUIRE_ALL = "lock/acquire_all" grants several
         ["record", "token", "grant", "fields", "take_mutex", "holder", "holders", "rule_semaphore", "take_permit", "take_locks", "take_rate", "for_each"]
         (lock, holders, queue, tokens; ttl_ms, locks, rates);
-    LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters, done; most);
-    LOCK_LIST = "lock/list" reads_all ["record", "token", "fields"] (; prefix, match, literal, cursor, count);
+    LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters, done, runs, again; most);
+    LOCK_LIST = "lock/list" reads_all ["record", "token", "fields"] (; prefix, match, literal, cursor, count, of);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holder", "holders"] (lock, holders; owner);
     LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "waiter", "queue", "tell"]
         (lock, holders, queue, waiters, forced, tokens; wake);

@@ -19,9 +19,9 @@ use super::{decode, inspect, limit_overrides, listing};
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Answer, AnswerOf, ClientId, ClientInfo, Command, LimitCommand, ListCursor, ListPage, Listener,
-    LockCommand, NotAll, Request, RequestCommand, SUBSCRIBING, Store, StoreError, StoreFuture,
-    Subscription, Take, at_once,
+    Answer, AnswerOf, ClientId, ClientInfo, Command, LimitCommand, ListCursor, ListOf, ListPage,
+    Listener, LockCommand, NotAll, Request, RequestCommand, SUBSCRIBING, Store, StoreError,
+    StoreFuture, Subscription, Take, at_once,
 };
 use crate::system;
 
@@ -153,12 +153,22 @@ impl RedisStore {
                 let answer = transport.send(self.encoder.force_release(key), limit);
                 Box::pin(async move { decode::to_force(answer.await) })
             }
+            LockCommand::RunAgain { by, why } => {
+                let answer = transport.send(self.encoder.run_again(key, &by, why.as_ref()), limit);
+                let tell = self.encoder.tell_all(key);
+                Box::pin(async move {
+                    let answer = decode::to_run_again(answer.await)?;
+                    // Whoever does not hear it learns it by asking.
+                    let _ = transport.send(tell, limit).await;
+                    Ok(answer)
+                })
+            }
         }
     }
 
-    fn send_list(&self, names: NamePattern, from: ListCursor) -> StoreFuture<Answer> {
+    fn send_list(&self, names: NamePattern, of: ListOf, from: ListCursor) -> StoreFuture<Answer> {
         let servers = self.transport.servers();
-        let command = self.encoder.list(&names, from.at);
+        let command = self.encoder.list(&names, of, from.at);
         let answer = self.transport.send_to(from.server, command, self.command_timeout);
         Box::pin(async move {
             // There are fewer servers than before.
@@ -204,7 +214,7 @@ impl Store for RedisStore {
             Command::GiveBack(take) => self.send_back(&take),
             Command::RenewAll(requests) => self.send_renewals(&requests),
             Command::Lock(key, command) => self.about_lock(&key, command),
-            Command::List(names, from) => self.send_list(names.into_owned(), from),
+            Command::List(names, of, from) => self.send_list(names.into_owned(), of, from),
             Command::Limits(command) => self.about_limits(&command),
             #[cfg(feature = "doctor")]
             Command::Diagnose => diagnosis::of(&*self.transport, &self.encoder),

@@ -1,13 +1,18 @@
-//! The mark of work that succeeded: the scripts `mutex/acquire_once` and `mutex/complete`.
+//! The mark of work that succeeded: the scripts `mutex/acquire_once`, `mutex/complete` and
+//! `mutex/run_again`.
 
 use std::time::Duration;
 
 use super::context::Context;
 use super::mutex;
-use super::state::{Done, LockState};
+use super::state::{Done, LockState, Status};
+use super::time::Time;
 use crate::core::error::LossReason;
 use crate::store::once::millis;
-use crate::store::{Attempt, Ended, Hint, Kind, Once, Request, Success, TickTimes, Waiting};
+use crate::store::{
+    AGAIN_KEPT, AskedAgain, Attempt, Ended, Hint, JobRuns, Kind, Note, Once, Request, RunAgain,
+    Success, TickTimes, Waiting,
+};
 
 pub(super) fn acquire(
     lock: &mut LockState,
@@ -39,10 +44,27 @@ pub(super) fn acquire(
             // success: the clock went back since.
             let granted = now.max(until);
             let tick = TickTimes { began: once.tick_at(granted), last, granted };
+            if !is_held {
+                note_run(lock, request, once, granted, context.now);
+            }
             Attempt::GrantedTick { token, tick }
         }
         (answer, _) => answer,
     }
+}
+
+/// Notes a run that begins at this time, in milliseconds since the Unix epoch.
+fn note_run(lock: &mut LockState, request: &Request, once: Once, began: u64, now: Time) {
+    let last_success = lock.done.map_or(0, |done| done.granted);
+    let before = lock.runs.map(|(runs, _)| runs).filter(|runs| runs.last > last_success);
+    let runs = JobRuns {
+        first: before.map_or(began, |runs| runs.first),
+        last: began,
+        tick: once.tick_lasts(),
+        id: request.id,
+        count: before.map_or(0, |runs| runs.count) + 1,
+    };
+    lock.runs = Some((runs, now + once.remembered()));
 }
 
 /// Until when the last success counts for a request, however its own request counted.
@@ -83,6 +105,7 @@ pub(super) fn complete(
     let stays = context.now + counts.max(once.remembered()).max(Duration::from_millis(1));
     let (tick, granted) = (tick.map(|tick| tick.began), tick.map_or(now, |tick| tick.granted));
     lock.done = Some(Done { until, completed: now, tick, granted, id, stays });
+    lock.runs = None;
     if until > now {
         let is_told = |kind: Kind| matches!(kind, Kind::Once(_));
         let waiters = lock.queue.waiters().filter(|(_, waiter)| is_told(waiter.demand.kind));
@@ -93,6 +116,25 @@ pub(super) fn complete(
         }
     }
     mutex::release(lock, request, Duration::ZERO, context)
+}
+
+/// Forgets that work is done, and how often it was tried. A mutex that is kept without a holder
+/// becomes free.
+pub(in crate::store) fn run_again(
+    lock: &mut LockState,
+    by: &Note,
+    why: Option<&Note>,
+    context: &mut Context<'_>,
+) -> RunAgain {
+    let now = context.now;
+    let completed = lock.done.take().map_or(0, |done| done.completed);
+    lock.runs = None;
+    lock.again = Some((AskedAgain::new(now.millis(), by, why), now + AGAIN_KEPT));
+    let status = lock.record.as_ref().map(|record| record.status.clone());
+    if let Some(Status::Kept { id }) = status {
+        mutex::hand_over(lock, id, context);
+    }
+    RunAgain::new(completed, matches!(status, Some(Status::One { is_offer: false, .. })))
 }
 
 #[cfg(test)]

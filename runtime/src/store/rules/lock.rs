@@ -5,10 +5,11 @@ use super::context::Context;
 use super::demand::Demand;
 use super::limits::BATCH;
 use super::mark::Mark;
-use super::state::{LockState, Record, Status};
+use super::state::{Done, LockState, Record, Status};
 use super::time::Time;
 use crate::core::fence::Fence;
 use crate::store::inspection::MOST;
+use crate::store::job_info::{DoneTick, JobNotes};
 use crate::store::{
     ClientInfo, Forced, Hint, Holder, LIVE_MOST, LastSuccess, LockInfo, LockKind, Owner, Request,
     RequestId, Stamp, Waiter,
@@ -73,8 +74,34 @@ pub(in crate::store) fn keep_offer(
     }
 }
 
-/// The holders and the waiters of a lock. `client` says which process a request belongs to.
+/// The holders and the waiters of a lock, and its work. `client` says which process a request belongs
+/// to.
 pub(in crate::store) fn inspect(
+    lock: &LockState,
+    now: Time,
+    client: impl Fn(RequestId) -> Option<ClientInfo>,
+) -> LockInfo {
+    let info = holders_and_waiters(lock, now, client);
+    let done = lock.done.map(|Done { until, completed, tick, granted, .. }| DoneTick {
+        began: tick.unwrap_or(0),
+        ends: until,
+        completed,
+        granted,
+    });
+    let notes = JobNotes {
+        now: now.millis(),
+        done,
+        runs: lock.runs.map(|(runs, _)| runs),
+        asked_again: lock.again.as_ref().map(|(again, _)| again.clone()),
+    };
+    let holder = lock.record.as_ref().and_then(|record| match record.status {
+        Status::One { id, is_offer: false, .. } => Some(id),
+        _ => None,
+    });
+    LockInfo { job: notes.info(holder.zip(info.holders.first())), ..info }
+}
+
+fn holders_and_waiters(
     lock: &LockState,
     now: Time,
     client: impl Fn(RequestId) -> Option<ClientInfo>,

@@ -300,7 +300,7 @@ fn offer(
 
 /// Offers the mutex to the first waiter, or frees it if nobody waits. A waiter for another
 /// kind of lock gets no offer, but a mutex that was held becomes free even then.
-fn hand_over(lock: &mut LockState, ended: RequestId, context: &mut Context<'_>) {
+pub(super) fn hand_over(lock: &mut LockState, ended: RequestId, context: &mut Context<'_>) {
     match lock.queue.first(context.now) {
         Some((first, waiter)) if waiter.demand.lock() == LockKind::Mutex => {
             offer(lock, first, &waiter, Some(ended), context);

@@ -12,7 +12,9 @@ use super::rate::RateState;
 pub use super::rate::{Part, RatePicture, Short};
 use super::state::LockState;
 use super::time::Time;
-use crate::store::{Answer, ClientId, Forced, Hint, Owner, Request, RequestCommand, Take};
+use crate::store::{
+    Answer, ClientId, Forced, Hint, Note, Owner, Request, RequestCommand, RunAgain, Take,
+};
 
 /// One lock, at the time of a command. Its methods run the rules.
 #[derive(Debug)]
@@ -104,6 +106,11 @@ impl Shadow {
     /// See [`LockCommand::ForceRelease`](crate::store::LockCommand::ForceRelease).
     pub fn force_release(&mut self) -> Forced {
         self.with(super::force_release)
+    }
+
+    /// See [`LockCommand::RunAgain`](crate::store::LockCommand::RunAgain).
+    pub fn run_again(&mut self, by: &Note, why: Option<&Note>) -> RunAgain {
+        self.with(|lock, context| super::run_again(lock, by, why, context))
     }
 
     /// See [`LockCommand::IsHeldBy`](crate::store::LockCommand::IsHeldBy).

@@ -9,7 +9,7 @@ use super::holders::Holders;
 use super::mark::Mark;
 use super::queue::Queue;
 use super::time::Time;
-use crate::store::{Attempt, ClientId, LockKind, RequestId};
+use crate::store::{AskedAgain, Attempt, ClientId, JobRuns, LockKind, RequestId};
 
 /// The state that a server stores under the keys of a lock. Each part expires by itself. Where
 /// there are holders, there is a record.
@@ -21,6 +21,10 @@ pub(in crate::store) struct LockState {
     pub(super) forced: Forced,
     pub(super) intent: Option<Intent>,
     pub(super) done: Option<Done>,
+    /// The runs since the last success, and until when they are remembered.
+    pub(super) runs: Option<(JobRuns, Time)>,
+    /// Who asked for another run, and until when that is remembered.
+    pub(super) again: Option<(AskedAgain, Time)>,
 }
 
 #[derive(Clone, Debug)]
@@ -113,6 +117,8 @@ impl LockState {
         self.forced.expire(now);
         self.intent.take_if(|mark| mark.until <= now);
         self.done.take_if(|done| done.stays <= now);
+        self.runs.take_if(|(_, stays)| *stays <= now);
+        self.again.take_if(|(_, stays)| *stays <= now);
     }
 
     /// Ends all leases, as if they had expired. The queue stays, and its first waiter gets the
@@ -131,11 +137,18 @@ impl LockState {
         !self.record.as_ref().is_none_or(is_free) || !self.queue.is_empty()
     }
 
+    /// Returns true if it is work with ticks that has run, or that is to run again.
+    pub(in crate::store) fn is_job(&self) -> bool {
+        let has_ticks = self.done.is_some_and(|done| done.tick.is_some());
+        has_ticks || self.runs.is_some() || self.again.is_some()
+    }
+
     /// Returns true if there is nothing to remember.
     pub(in crate::store) fn is_blank(&self) -> bool {
         let is_unheld = self.record.is_none() && self.holders.is_empty();
         let is_unmarked = self.forced.is_empty() && self.intent.is_none() && self.done.is_none();
-        is_unheld && is_unmarked && self.queue.is_empty()
+        let is_untried = self.runs.is_none() && self.again.is_none();
+        is_unheld && is_unmarked && is_untried && self.queue.is_empty()
     }
 
     /// What every command leaves behind, where nobody deletes keys by hand.

@@ -36,6 +36,7 @@ pub(super) enum Verb {
     Linger,
     Repair,
     ForceRelease,
+    RunAgain,
     /// It takes from a rate.
     Take,
     /// It gives back what was taken from a rate.
@@ -62,10 +63,11 @@ impl Verb {
             "linger" => Self::Linger,
             "repair" => Self::Repair,
             "force_release" => Self::ForceRelease,
+            "run_again" => Self::RunAgain,
             "take" => Self::Take,
             "give_back" => Self::GiveBack,
             "inspect" | "is_held_by" | "was_forced" => Self::Looks,
-            "list" | "introduce" | "describe" | "read" | "change" => Self::Other,
+            "list" | "introduce" | "describe" | "read" | "change" | "tell_all" => Self::Other,
             _ => return None,
         })
     }

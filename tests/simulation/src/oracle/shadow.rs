@@ -203,7 +203,7 @@ fn difference(rules: &Picture, script: &Picture) -> Option<String> {
             })*
         };
     }
-    compare!(record holders written_until marks queue queue_until forced intent done);
+    compare!(record holders written_until marks queue queue_until forced intent done runs again);
     compare!(holders_until);
     None
 }
@@ -320,6 +320,11 @@ impl Run<'_> {
                 let owner = Owner::new(owner).ok()?;
                 return self.on(nth, |shadow| vec![i64::from(shadow.is_held_by(&owner))]);
             }
+            "mutex/run_again" => {
+                let (by, why) = decode::said_in(ask.name)?;
+                let again = self.on(nth, |shadow| shadow.run_again(&by, why.as_ref()))?;
+                return Some(answers::again(again));
+            }
             // It changes nothing; its answer is no list of numbers.
             "lock/inspect" => return Some(Vec::new()),
             _ => {}
@@ -350,7 +355,12 @@ impl Run<'_> {
             }),
             Verb::Repair => RequestCommand::Repair { token: ask.number(0)?, lasts: millis(1)? },
             Verb::Looks => RequestCommand::WasForced,
-            Verb::AcquireAll | Verb::ForceRelease | Verb::Take | Verb::GiveBack | Verb::Other => {
+            Verb::AcquireAll
+            | Verb::ForceRelease
+            | Verb::RunAgain
+            | Verb::Take
+            | Verb::GiveBack
+            | Verb::Other => {
                 return None;
             }
         };

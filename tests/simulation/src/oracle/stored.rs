@@ -73,6 +73,8 @@ pub(super) struct Stored {
     pub(super) forced: Option<Timed<Scored>>,
     pub(super) intent: Option<Timed<Vec<u8>>>,
     pub(super) done: Option<Timed<Vec<u8>>>,
+    pub(super) runs: Option<Timed<Vec<u8>>>,
+    pub(super) again: Option<Timed<Vec<u8>>>,
     /// The requests whose leases had ended before, and would count again: the clock was set back.
     pub(super) revived: BTreeSet<Vec<u8>>,
     /// One of the keys holds what no client of ours puts there.
@@ -112,6 +114,8 @@ impl Stored {
         stored.forced = take!("forced", SortedSet, scored);
         stored.intent = take!("intent", String, Vec::clone);
         stored.done = take!("done", String, Vec::clone);
+        stored.runs = take!("runs", String, Vec::clone);
+        stored.again = take!("again", String, Vec::clone);
         is_foreign |= stored.record.as_ref().is_some_and(|it| Record::read(&it.value).is_none());
         stored.is_foreign = is_foreign;
         stored
@@ -191,7 +195,13 @@ impl fmt::Display for Stored {
             None => "no expiry".to_owned(),
         };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let strings = [("record", &self.record), ("intent", &self.intent), ("done", &self.done)];
+        let strings = [
+            ("record", &self.record),
+            ("intent", &self.intent),
+            ("done", &self.done),
+            ("runs", &self.runs),
+            ("again", &self.again),
+        ];
         for (role, value) in strings {
             if let Some(it) = value {
                 writeln!(f, "    {role}: {:?}, {}", text(&it.value), left(it.expires_ms))?;

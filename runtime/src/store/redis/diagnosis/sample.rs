@@ -7,6 +7,7 @@ use super::super::encode::Encoder;
 use super::asker::{Asker, words};
 use super::material::{Records, Reply};
 use crate::core::name_pattern::NamePattern;
+use crate::store::ListOf;
 use crate::system;
 
 /// The most pages that are looked at; fewer if the server is slow.
@@ -36,7 +37,7 @@ pub(super) async fn run(asker: &Asker, encoder: &Encoder) -> Reply<Records> {
         let of_locks: Vec<_> = keys.iter().filter(|key| key.starts_with(&locks)).collect();
         records.seen += keys.len() as u64;
         records.locks += of_locks.len() as u64;
-        let list = encoder.list(&NamePattern::new("*"), cursor);
+        let list = encoder.list(&NamePattern::new("*"), ListOf::Locks, cursor);
         let expiries = of_locks.iter().map(async |key| {
             let expiry = asker.ask(&words(&["PTTL", key])).await;
             matches!(expiry, Reply::Got(Value::Int(-1)))

@@ -47,7 +47,7 @@ proptest! {
             Hint::Offered { token, until, early, .. } => {
                 format!("{token:016}{until:013}{:05}", early.as_millis())
             }
-            Hint::LimitsChanged | Hint::Missed => return Err(TestCaseError::fail("no message of a request says that")),
+            Hint::LimitsChanged | Hint::RunAgain { .. } | Hint::Missed => return Err(TestCaseError::fail("no message of a request says that")),
         };
         // Behind an offer is its proof.
         let end = if is_offer { message.len() - 20 } else { message.len() };

@@ -7,7 +7,7 @@ use super::super::mark::{ClientMark, Mark};
 use super::super::queue::Waiter;
 use super::super::state::{Done, Intent, LockState, Record, Status};
 use super::super::time::Time;
-use crate::store::{ClientId, Kind, LockKind, Note, Owner, RequestId};
+use crate::store::{AskedAgain, ClientId, JobRuns, Kind, LockKind, Note, Owner, RequestId};
 
 /// What is known of a lock.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,6 +33,10 @@ pub struct Picture {
     pub intent: Option<(ClientId, Duration)>,
     /// The mark of work that succeeded.
     pub done: Option<DoneWork>,
+    /// The runs since the last success, and until when they are remembered.
+    pub runs: Option<(JobRuns, Duration)>,
+    /// Who asked for another run, and until when that is remembered.
+    pub again: Option<(AskedAgain, Duration)>,
 }
 
 /// A record.
@@ -220,6 +224,8 @@ impl Picture {
         lock.queue.until = self.queue_until.map(at);
         lock.forced.by_id = self.forced.into_iter().map(|(id, until)| (id, at(until))).collect();
         lock.forced.until = lock.forced.by_id.values().max().copied();
+        lock.runs = self.runs.map(|(runs, stays)| (runs, at(stays)));
+        lock.again = self.again.map(|(again, stays)| (again, at(stays)));
         lock.done = self.done.map(|done| {
             let DoneWork { until, completed, tick, granted, id, stays } = done;
             Done { until, completed, tick, granted, id, stays: at(stays) }
@@ -261,6 +267,8 @@ impl Picture {
             queue_until: lock.queue.until.map(since),
             forced,
             intent: lock.intent.map(|intent| (intent.client, since(intent.until))),
+            runs: lock.runs.map(|(runs, stays)| (runs, since(stays))),
+            again: lock.again.clone().map(|(again, stays)| (again, since(stays))),
             done: lock.done.map(|done| {
                 let Done { until, completed, tick, granted, id, stays } = done;
                 DoneWork { until, completed, tick, granted, id, stays: since(stays) }

@@ -1,11 +1,11 @@
 //! The answers of the rules, in the numbers of the scripts. The scripts' headers list them.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use leasehold::LossReason;
 use leasehold::store::{
-    Adoption, Answer, Attempt, Ended, Forced, Hint, Lingering, Renewal, Repaired, TickTimes,
-    Waiting,
+    Adoption, Answer, Attempt, Ended, Forced, Hint, Lingering, Renewal, Repaired, RunAgain,
+    TickTimes, Waiting,
 };
 
 /// The time until a whole millisecond of the server's clock. The scripts count from the beginning of
@@ -108,6 +108,11 @@ pub(super) fn forced(forced: Forced) -> Vec<i64> {
     }
 }
 
+pub(super) fn again(again: RunAgain) -> Vec<i64> {
+    let completed = again.completed.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    vec![completed.map_or(0, millis), i64::from(again.is_running)]
+}
+
 fn repaired(repaired: Repaired) -> Vec<i64> {
     match repaired {
         Repaired::Held { token } => vec![1, int(token)],
@@ -127,6 +132,6 @@ pub(super) fn message(hint: &Hint, client: &[u8]) -> Vec<u8> {
         Hint::Free { id } => id.as_bytes().to_vec(),
         Hint::Forced { id } => [id.as_bytes(), b"F"].concat(),
         Hint::Recalled { .. } => [client, b"R"].concat(),
-        Hint::LimitsChanged | Hint::Missed => Vec::new(),
+        Hint::LimitsChanged | Hint::RunAgain { .. } | Hint::Missed => Vec::new(),
     }
 }

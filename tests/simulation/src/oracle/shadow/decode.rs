@@ -8,7 +8,8 @@ use leasehold::store::rules::shadow::{
     DoneWork, Holding, Picture, Recorded, Standing, Waits, Wish,
 };
 use leasehold::store::{
-    ClientId, Kind, LockKind, Note, Once, Owner, QueuePosition, Request, RequestId, Waiting,
+    AskedAgain, ClientId, JobRuns, Kind, LockKind, Note, Once, Owner, QueuePosition, Request,
+    RequestId, Waiting,
 };
 
 use crate::oracle::call::{self, Call, Rule, Verb};
@@ -136,7 +137,25 @@ pub(super) fn picture(stored: &Stored) -> Option<Picture> {
             stays: expiry(done.expires_ms)?,
         });
     }
+    if let Some(runs) = &stored.runs {
+        let part = |start: usize| number(runs.value.get(start..start + 13)?);
+        let (id, count) = (id(runs.value.get(39..73)?)?, number(runs.value.get(73..)?)?);
+        let runs_of = JobRuns { first: part(0)?, last: part(13)?, tick: part(26)?, id, count };
+        picture.runs = Some((runs_of, expiry(runs.expires_ms)?));
+    }
+    if let Some(again) = &stored.again {
+        let (at_ms, said) = again.value.split_at_checked(13)?;
+        let (by, why) = said_in(said)?;
+        let asked = AskedAgain::new(number(at_ms)?, &by, why.as_ref());
+        picture.again = Some((asked, expiry(again.expires_ms)?));
+    }
     Some(picture)
+}
+
+/// Who asks for another run, and why.
+pub(super) fn said_in(said: &[u8]) -> Option<(Note, Option<Note>)> {
+    let (by, why) = std::str::from_utf8(said).ok()?.split_once('\n')?;
+    Some((Note::new(by)?, Note::new(why)))
 }
 
 fn asked(ask: &Ask<'_>, id: &[u8]) -> Option<Wish> {
@@ -300,6 +319,8 @@ pub(super) fn plain(mut picture: Picture, now: Duration) -> Picture {
     picture.forced.iter_mut().for_each(|(_, until)| whole(until));
     picture.intent.iter_mut().for_each(|(_, until)| whole(until));
     picture.done.iter_mut().for_each(|done| whole(&mut done.stays));
+    picture.runs.iter_mut().for_each(|(_, stays)| whole(stays));
+    picture.again.iter_mut().for_each(|(_, stays)| whole(stays));
     picture.marks.sort_by(|(one, ..), (other, ..)| one.as_bytes().cmp(other.as_bytes()));
     picture.forced.sort_unstable();
     picture
