@@ -25,7 +25,8 @@ pub(super) struct Cli {
 const CODES: &str = "\
 Exit codes:
   0    done
-  1    force: nobody held the lock; limit unset: none was set; doctor: there is a problem
+  1    force: nobody held the lock; limit unset: none was set; doctor: there is a problem; jobs: one
+       is overdue
   120  run: others hold the lock, or an operator has closed it
   121  run: the lock was lost, and the command was ended
   122  run: the work is done already (--once, --once-per)
@@ -59,6 +60,10 @@ pub(super) enum Command {
     Show(Key),
     /// Shows the table of `ls`, and refreshes it
     Watch(Watch),
+    /// Lists jobs, the overdue ones first: work with --once-per or --schedule that has run
+    Jobs(Pattern),
+    /// Lets work run again that is done
+    RunAgain(RunAgain),
     /// Takes a lock from its holders
     Force(Force),
     /// Lists and changes the limits of semaphores, in all processes at once
@@ -92,6 +97,18 @@ pub(super) enum Command {
 pub(super) struct Key {
     /// The name of the lock
     pub(super) key: String,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct RunAgain {
+    /// The name of the job, or of the lock with --once
+    pub(super) key: String,
+    /// Why. `jobs` and `show` say it for a day
+    #[arg(long)]
+    pub(super) why: Option<String>,
+    /// Who lets it run again [default: $USER]
+    #[arg(long)]
+    pub(super) by: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -168,15 +185,25 @@ pub(super) struct Serve {
     /// The address and port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8517")]
     pub(super) listen: std::net::SocketAddr,
+    #[command(flatten)]
+    pub(super) people: People,
+    /// Serves other machines, too. The console has no login
+    #[arg(long)]
+    pub(super) allow_remote: bool,
+}
+
+/// What people may do in the console.
+#[derive(Args, Debug)]
+pub(super) struct People {
     /// Lets people free locks by force
     #[arg(long)]
     pub(super) allow_force: bool,
     /// Lets people set and unset limits of semaphores
     #[arg(long)]
     pub(super) allow_limits: bool,
-    /// Serves other machines, too. The console has no login
+    /// Lets people run done work again
     #[arg(long)]
-    pub(super) allow_remote: bool,
+    pub(super) allow_run_again: bool,
 }
 
 /// How long `run` waits for the lock.

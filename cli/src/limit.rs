@@ -59,7 +59,7 @@ fn handle(locks: &Locks, of: &LimitName) -> Result<LimitHandle, Failure> {
     Ok(if of.label { limits.label(&of.name) } else { limits.name(LockKey::new(&*of.name)?) })
 }
 
-fn user() -> String {
+pub(super) fn user() -> String {
     std::env::var("USER").unwrap_or_else(|_| "an operator".to_owned())
 }
 

@@ -6,6 +6,7 @@ mod doctor;
 mod failure;
 mod force;
 mod generate;
+mod jobs;
 mod limit;
 mod log;
 mod ls;
@@ -56,6 +57,8 @@ async fn dispatch(Cli { server, json, command, .. }: Cli) -> Result<u8, Failure>
         Command::Ls(names) => ls::ls(&server, &names.pattern, json).await,
         Command::Show(lock) => show::show(&server, &lock.key, json).await,
         Command::Watch(watch) => watch::watch(&server, &watch, json).await,
+        Command::Jobs(names) => jobs::jobs(&server, &names.pattern, json).await,
+        Command::RunAgain(again) => jobs::run_again(&server, again, json).await,
         Command::Force(force) => force::force(&server, &force, json).await,
         Command::Limit(limit) => limit::limit(&server, &limit, json).await,
         Command::Doctor(doctor) => doctor::doctor(&server, &doctor, json).await,

@@ -6,6 +6,9 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use leasehold::{ClientInfo, LockInfo, LockKind};
 
+/// A client as `service@host:process`.
+pub(super) use leasehold_console::client;
+
 use super::text::{pad, plain, short};
 
 const HEADER: Style = Style::new().bold();
@@ -76,14 +79,6 @@ pub(super) const RUN: &str = "leasehold run ";
 /// True if the client is the tool, which runs a command under its lock.
 pub(super) fn runs_command(client: &ClientInfo) -> bool {
     client.service.starts_with(RUN)
-}
-
-/// A client as `service@host:process`.
-pub(super) fn client(client: Option<&ClientInfo>) -> String {
-    client.map_or_else(
-        || "(unknown)".to_owned(),
-        |client| format!("{}@{}:{}", plain(&client.service), plain(&client.host), client.process),
-    )
 }
 
 pub(super) fn kind(kind: Option<LockKind>) -> &'static str {

@@ -28,8 +28,9 @@ pub(super) async fn serve(server: &Server, serve: &Serve) -> Result<u8, Failure>
     // The console is there while the server is away, and says so.
     let locks = server.connect_lazy("leasehold")?;
     let mut console = Console::new(&locks)
-        .allow_force(serve.allow_force)
-        .allow_limits(serve.allow_limits)
+        .allow_force(serve.people.allow_force)
+        .allow_limits(serve.people.allow_limits)
+        .allow_run_again(serve.people.allow_run_again)
         .router();
     if !serve.allow_remote {
         console = console.layer(middleware::from_fn(refuse_other_hosts));

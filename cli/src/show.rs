@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use leasehold::{Holder, LastSuccess, LockInfo, LockKey, LockKind, Waiter};
+use leasehold_console::job_state;
 
 use super::args::Server;
 use super::failure::Failure;
@@ -67,8 +68,10 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
     more(out, lock.waiting, lock.waiters.len(), "waiters")?;
     if let Some(success) = &lock.last_success {
         write_success(out, success)?;
-        let key = key_of(lock, prefix, "done");
-        writeln!(out, "    to run it again: redis-cli DEL '{key}'")?;
+        writeln!(out, "    to run it again: leasehold run-again {}", quoted(&lock.name))?;
+    }
+    if let Some(job) = &lock.job {
+        writeln!(out, "  job      {}", job_state(job))?;
     }
     Ok(())
 }
@@ -76,7 +79,17 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
 /// One of the lock's keys in Redis, for a shell's single quotes.
 fn key_of(lock: &LockInfo, prefix: &str, role: &str) -> String {
     let key = LockKey::new(&*lock.name).map(|key| key.in_store(prefix, role));
-    plain(&key.unwrap_or_else(|_| lock.name.clone())).replace('\'', r"'\''")
+    escaped(&key.unwrap_or_else(|_| lock.name.clone()))
+}
+
+/// For a shell's single quotes.
+fn escaped(text: &str) -> String {
+    plain(text).replace('\'', r"'\''")
+}
+
+/// An argument for a shell.
+fn quoted(name: &str) -> String {
+    format!("'{}'", escaped(name))
 }
 
 fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {

@@ -25,6 +25,8 @@ pub(super) struct App {
     pub(super) force: Option<Force>,
     /// In the forms that change limits; `None` in a console that only shows them.
     pub(super) limits: Option<Token>,
+    /// In the form that lets done work run again; `None` in a console that only shows.
+    pub(super) run_again: Option<Token>,
 }
 
 /// A request for a page.
@@ -82,10 +84,11 @@ impl Frame {
     }
 
     /// Each page of the navigation with its link and its title.
-    pub(super) fn pages(&self) -> [(&'static str, String, &'static str); 4] {
+    pub(super) fn pages(&self) -> [(&'static str, String, &'static str); 5] {
         let Way { home, up } = &self.way;
         [
             ("", home.clone(), "Locks"),
+            ("jobs", format!("{up}jobs"), "Jobs"),
             ("limits", format!("{up}limits"), "Limits"),
             ("clients", format!("{up}clients"), "Clients"),
             ("doctor", format!("{up}doctor"), "Doctor"),

@@ -19,7 +19,7 @@
 //! and notes. Nest it behind the app's own authentication.
 //!
 //! The pages show all locks in use with a search, one lock with its holders and its queue, the
-//! limits that operators have set, the clients, and what [`Locks::diagnose`] found. A server renders them, from templates that escape
+//! jobs, the limits that operators have set, the clients, and what [`Locks::diagnose`] found. A server renders them, from templates that escape
 //! all text of others. They change by themselves, by server-sent events, and work without
 //! JavaScript otherwise. Nothing is loaded from another host: the `Content-Security-Policy`
 //! forbids it.
@@ -40,6 +40,7 @@ mod frame;
 mod holders;
 #[cfg(test)]
 mod hostile;
+mod jobs;
 mod limits;
 mod list;
 mod live;
@@ -58,7 +59,7 @@ use self::live::Live;
 use self::token::Token;
 // For the tool, which shows the same texts.
 #[doc(hidden)]
-pub use self::text::{short, shown};
+pub use self::text::{client, job_state, short, shown};
 use leasehold::Locks;
 
 /// Makes a console that only shows, to nest behind the app's own authentication.
@@ -116,13 +117,15 @@ pub struct Console {
     locks: Locks,
     allow_force: bool,
     allow_limits: bool,
+    allow_run_again: bool,
 }
 
 impl Console {
     /// A console that only shows the locks that this client sees: those of its server and of its
     /// prefix.
     pub fn new(locks: &Locks) -> Self {
-        Self { locks: locks.clone(), allow_force: false, allow_limits: false }
+        let locks = locks.clone();
+        Self { locks, allow_force: false, allow_limits: false, allow_run_again: false }
     }
 
     /// Lets people take a lock from its holders, as [`Locks::force_release`] does. Default: no,
@@ -152,13 +155,24 @@ impl Console {
         self
     }
 
+    /// Lets people run done work again, as [`Locks::run_again`] does. Default: no, and the route for it
+    /// does not exist.
+    ///
+    /// The form asks who and why. It is refused in the same cases as that of
+    /// [`allow_force`](Self::allow_force), and does not replace authentication either.
+    pub fn allow_run_again(mut self, allow: bool) -> Self {
+        self.allow_run_again = allow;
+        self
+    }
+
     /// The routes, for `nest`, `nest_service` or `merge`. Clones of the router share their
     /// pollers.
     ///
     /// The router must run in a Tokio runtime with timers.
     pub fn router(self) -> Router {
-        let (force, limits) =
-            (self.allow_force.then(Force::new), self.allow_limits.then(Token::random));
-        routes::router(App { locks: self.locks, live: Live::new(), force, limits })
+        let force = self.allow_force.then(Force::new);
+        let limits = self.allow_limits.then(Token::random);
+        let run_again = self.allow_run_again.then(Token::random);
+        routes::router(App { locks: self.locks, live: Live::new(), force, limits, run_again })
     }
 }

@@ -10,7 +10,7 @@ use axum::response::Response;
 use axum::routing::{any, get, post};
 
 use super::frame::{App, Asked};
-use super::{assets, clients, doctor, force, limits, list, lock};
+use super::{assets, clients, doctor, force, jobs, limits, list, lock};
 
 /// The longest form, in bytes.
 const LONGEST_FORM: usize = 8 * 1024;
@@ -32,11 +32,13 @@ const HEADERS: [(HeaderName, &str); 6] = [
 
 pub(super) fn router(app: App) -> Router {
     let (allows_force, allows_limits) = (app.force.is_some(), app.limits.is_some());
+    let allows_run_again = app.run_again.is_some();
     let mut routes = Router::new()
         .route("/", get(list::page))
         .route("/list-events", get(list::events))
         .route("/lock", get(lock::page))
         .route("/lock-events", get(lock::events))
+        .route("/jobs", get(jobs::page))
         .route("/limits", get(limits::page))
         .route("/clients", get(clients::page))
         .route("/doctor", get(doctor::page))
@@ -49,6 +51,10 @@ pub(super) fn router(app: App) -> Router {
     if allows_limits {
         let form = post(limits::change).layer(DefaultBodyLimit::max(LONGEST_FORM));
         routes = routes.route("/limits", form);
+    }
+    if allows_run_again {
+        let form = post(jobs::run_again).layer(DefaultBodyLimit::max(LONGEST_FORM));
+        routes = routes.route("/jobs", form);
     }
     // A router with a fallback can't be nested below a path with parameters.
     routes

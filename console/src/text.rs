@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use leasehold::{ClientInfo, LockKind};
+use leasehold::{ClientInfo, JobInfo, LockKind};
 
 /// Text that somebody else chose, fit for a page or a terminal: a control character, or one that
 /// changes the direction of what follows or is not seen at all, becomes an escape as in Rust. The
@@ -52,6 +52,48 @@ pub fn short(time: Duration) -> String {
         3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds / 60 % 60),
         _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3_600 % 24),
     }
+}
+
+/// A client as `service@host:process`.
+#[must_use]
+pub fn client(client: Option<&ClientInfo>) -> String {
+    client.map_or_else(
+        || "(unknown)".to_owned(),
+        |client| format!("{}@{}:{}", shown(&client.service), shown(&client.host), client.process),
+    )
+}
+
+/// How a job goes, in a line: what is wrong first.
+#[must_use]
+pub fn job_state(job: &JobInfo) -> String {
+    let mut parts = Vec::new();
+    if job.is_overdue() {
+        parts.push(format!("overdue, {} missed", counted(job.missed, "tick")));
+    }
+    if job.failed_runs > 0 {
+        let since = job.failing_since.and_then(|at| at.elapsed().ok()).map(short);
+        let since = since.map_or_else(String::new, |since| format!(" in the last {since}"));
+        parts.push(format!("{} without success{since}", counted(job.failed_runs, "run")));
+    }
+    if let Some(holder) = &job.running {
+        let since =
+            holder.held_for.map_or_else(String::new, |time| format!(" for {}", short(time)));
+        parts.push(format!("runs{since} on {}", client(holder.client.as_ref())));
+    } else if job.last_success.is_some_and(|last| !last.counts_for.is_zero()) {
+        parts.push("done".to_owned());
+    } else {
+        parts.push("due".to_owned());
+    }
+    if let Some(asked) = &job.asked_again {
+        let ago = short(asked.at.elapsed().unwrap_or_default());
+        let why = asked.why.as_deref().map_or_else(String::new, |why| format!(": {}", shown(why)));
+        parts.push(format!("to run again by {} {ago} ago{why}", shown(&asked.by)));
+    }
+    parts.join("; ")
+}
+
+fn counted(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The name of a kind of lock.

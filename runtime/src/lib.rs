@@ -109,7 +109,7 @@
 //! | the layer | [`LockLayer`](tower/struct.LockLayer.html), [`path_key`](tower/fn.path_key.html), [`tower`](tower/index.html) |
 //! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`], [`ServerAnswer`] |
 //! | what a release or a shutdown did | [`Released`], [`ShutdownReport`] |
-//! | an operator's view | [`LockList`], [`LockInfo`], [`LockKind`], [`Holder`], [`Waiter`], [`ClientInfo`], [`ClientId`], [`LastSuccess`], [`Forced`], [`Diagnosis`](struct.Diagnosis.html), [`Finding`](struct.Finding.html), [`Severity`](enum.Severity.html), [`Fact`](struct.Fact.html) |
+//! | an operator's view | [`LockList`], [`LockInfo`], [`LockKind`], [`Holder`], [`Waiter`], [`ClientInfo`], [`ClientId`], [`LastSuccess`], [`Forced`], [`JobInfo`], [`AskedAgain`], [`RunAgain`], [`Diagnosis`](struct.Diagnosis.html), [`Finding`](struct.Finding.html), [`Severity`](enum.Severity.html), [`Fact`](struct.Fact.html) |
 //! | limits that an operator sets | [`Limits`], [`LimitHandle`], [`LimitOverride`], [`LimitOf`] |
 //! | faults for tests | [`Faults`](struct.Faults.html), [`Fault`](enum.Fault.html) |
 //!

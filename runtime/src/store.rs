@@ -14,6 +14,7 @@ mod detached;
 mod diagnosis;
 #[cfg(any(feature = "faults", test))]
 pub mod fault_injection;
+mod holder;
 mod inspection;
 mod job_info;
 mod limit_override;
@@ -49,9 +50,10 @@ pub use self::detached::Detached;
 pub use self::diagnosis::{Diagnosis, Fact, Finding, Severity};
 #[cfg(feature = "redis")]
 pub(crate) use self::diagnosis::{NO_LOCKS, UNREACHABLE, short};
-pub use self::inspection::{ClientInfo, Forced, Holder, LastSuccess, LockInfo, LockKind, Waiter};
+pub use self::holder::{ClientInfo, Holder, Waiter};
+pub use self::inspection::{Forced, LockInfo, LockKind};
 pub(crate) use self::job_info::AGAIN_KEPT;
-pub use self::job_info::{AskedAgain, JobInfo, JobRuns, RunAgain};
+pub use self::job_info::{AskedAgain, JobInfo, JobRuns, LastSuccess, RunAgain};
 pub use self::limit_override::{LimitCommand, LimitOf, LimitOverride, MOST_LIMITS};
 pub use self::listing::{ListCursor, ListOf, ListPage};
 pub use self::note::Note;

@@ -7,6 +7,7 @@ mod browser;
 mod cost;
 mod force;
 mod hostile;
+mod jobs;
 mod limits;
 mod live;
 #[cfg(feature = "servers")]
@@ -64,6 +65,23 @@ fn app_with_force(locks: &Locks) -> Router {
 fn parameter(name: &str, value: &str) -> String {
     let bytes = value.bytes().map(|byte| format!("%{byte:02X}"));
     format!("{name}={}", bytes.collect::<String>())
+}
+
+/// The secret in the forms of a page.
+async fn token(app: &Router, page: &str) -> String {
+    let page = get(app, page).await.text;
+    page.split("name=\"token\" value=\"").nth(1).map_or("", |it| &it[..36]).to_owned()
+}
+
+/// Sends a form as a browser does from a page of this site.
+async fn sent(app: &Router, page: &str, site: &'static str, fields: &[(&str, &str)]) -> Answer {
+    let fields = fields.iter().map(|(name, value)| parameter(name, value));
+    let body = fields.collect::<Vec<_>>().join("&");
+    let request = Request::post(page)
+        .header("host", "app.example")
+        .header("sec-fetch-site", site)
+        .header("content-type", "application/x-www-form-urlencoded");
+    send(app, request.body(Body::from(body)).unwrap()).await
 }
 
 /// The page of a lock.

@@ -9,7 +9,9 @@
 ---   1
 --- COST  O(clients)
 
+local _, channel, message = KEYS[1], ARGV[1], ARGV[2]
+
 -- Without the right to publish, clients learn it when they ask.
-local command = string.find(ARGV[1], '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
-redis.pcall(command, ARGV[1], ARGV[2])
+local command = string.find(channel, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
+redis.pcall(command, channel, message)
 return 1

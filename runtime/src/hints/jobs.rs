@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::HintRouter;
 use crate::core::key::LockKey;
 use crate::core::sync::lock;
+use crate::keeper::Keeper;
 use crate::store::{Ask, LimitCommand, Store};
 use crate::system;
 
@@ -17,8 +17,9 @@ use crate::system;
 const MISSED: Duration = Duration::from_secs(60);
 
 /// The jobs of a client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SleepingJobs {
+    keeper: Keeper,
     by_key: Mutex<HashMap<LockKey, Vec<Arc<Notify>>>>,
     missed: Mutex<Option<Instant>>,
     /// The client is subscribed to what tells of them.
@@ -26,6 +27,12 @@ pub(super) struct SleepingJobs {
 }
 
 impl SleepingJobs {
+    pub(super) fn new(keeper: Keeper) -> Self {
+        let (by_key, missed, are_watched) =
+            (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Self { keeper, by_key, missed, are_watched }
+    }
+
     /// The work of this lock may run again.
     pub(super) fn wake(&self, key: &LockKey) {
         for job in lock(&self.by_key).get(key).into_iter().flatten() {
@@ -53,21 +60,18 @@ impl SleepingJobs {
 /// A job that can be woken, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct JobRoute {
-    hints: Arc<HintRouter>,
+    all: Arc<SleepingJobs>,
     key: LockKey,
     woken: Arc<Notify>,
 }
 
-impl HintRouter {
-    /// Opens a route for the job of a lock.
-    pub(crate) fn job(self: &Arc<Self>, key: &LockKey) -> JobRoute {
-        let (key, woken) = (key.clone(), Arc::new(Notify::new()));
-        lock(&self.jobs.by_key).entry(key.clone()).or_default().push(woken.clone());
-        JobRoute { hints: self.clone(), key, woken }
-    }
-}
-
 impl JobRoute {
+    pub(super) fn open(all: &Arc<SleepingJobs>, key: &LockKey) -> Self {
+        let (key, woken) = (key.clone(), Arc::new(Notify::new()));
+        lock(&all.by_key).entry(key.clone()).or_default().push(woken.clone());
+        Self { all: all.clone(), key, woken }
+    }
+
     /// Waits until its work may run again. Cancel safe.
     pub(crate) async fn woken(&self) {
         self.woken.notified().await;
@@ -75,7 +79,7 @@ impl JobRoute {
 
     /// Subscribes the client, where it is not subscribed from its first command on.
     pub(crate) async fn watch(&self, store: &dyn Store) {
-        let are_watched = &self.hints.jobs.are_watched;
+        let are_watched = &self.all.are_watched;
         if are_watched.load(Ordering::Acquire) {
             return;
         }
@@ -91,10 +95,10 @@ impl JobRoute {
 impl Drop for JobRoute {
     fn drop(&mut self) {
         // In a process that was forked off, the routes may stay locked.
-        if self.hints.keeper.is_forked() {
+        if self.all.keeper.is_forked() {
             return;
         }
-        let mut by_key = lock(&self.hints.jobs.by_key);
+        let mut by_key = lock(&self.all.by_key);
         if let Some(jobs) = by_key.get_mut(&self.key) {
             jobs.retain(|job| !Arc::ptr_eq(job, &self.woken));
             if jobs.is_empty() {

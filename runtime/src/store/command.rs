@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use super::detached::Detached;
-use super::inspection::ClientInfo;
+use super::holder::ClientInfo;
 use super::limit_override::LimitCommand;
 use super::listing::{ListCursor, ListOf};
 use super::note::Note;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::inspection::{Holder, LastSuccess};
+use super::holder::Holder;
 use super::note::Note;
 use super::request::RequestId;
 #[cfg(feature = "serde")]
@@ -70,8 +70,70 @@ impl JobInfo {
     }
 }
 
+/// The last success of work that is to succeed once, in [`LockInfo::last_success`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = leasehold::Locks::in_memory();
+/// let mail = locks.mutex("mail:42").once(Duration::from_secs(60 * 60));
+/// mail.lock().await?.complete().await?;
+///
+/// let success = locks.inspect("mail:42").await?.last_success.expect("it has succeeded");
+/// assert!(success.counts_for > Duration::from_secs(59 * 60));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LastSuccess {
+    /// When the work succeeded, by the server's clock.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "rfc3339"))]
+    pub completed: SystemTime,
+    /// Until when it counts as done, by the server's clock.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "rfc3339"))]
+    pub until: SystemTime,
+    /// How long it counts as done from now. Zero if it does no longer.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "counts_for_seconds", serialize_with = "seconds")
+    )]
+    pub counts_for: Duration,
+    /// When the tick of that run began, if the lock had
+    /// [`once_per`](crate::Mutex::once_per).
+    #[cfg_attr(feature = "serde", serde(serialize_with = "some_rfc3339"))]
+    pub tick: Option<SystemTime>,
+}
+
+impl LastSuccess {
+    /// All times are in milliseconds since the Unix epoch. No tick is 0.
+    pub(super) fn new(until: u64, completed: u64, tick: u64, now: u64) -> Self {
+        Self {
+            completed: system_time(completed),
+            until: system_time(until),
+            counts_for: Duration::from_millis(until.saturating_sub(now)),
+            tick: (tick > 0).then(|| system_time(tick)),
+        }
+    }
+}
+
 /// Who asked for another run of work that was done, and why; see
 /// [`Locks::run_again`](crate::Locks::run_again).
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::AskedAgain;
+///
+/// fn show(asked: &AskedAgain) -> String {
+///     format!("{} asked for it: {}", asked.by, asked.why.as_deref().unwrap_or("no reason given"))
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -96,6 +158,22 @@ impl AskedAgain {
 }
 
 /// The result of [`Locks::run_again`](crate::Locks::run_again).
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = leasehold::Locks::in_memory();
+/// let again = locks.run_again("nightly", "ann", "TICKET-7").await?;
+/// if again.is_running {
+///     println!("it runs now, and is done when that run succeeds");
+/// } else if again.completed.is_none() {
+///     println!("it was not done");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "it says whether the work was done at all, and whether it runs now"]
@@ -186,12 +264,12 @@ mod tests {
         RequestId::read(&[of; 34]).unwrap()
     }
 
-    fn done(granted: u64) -> Option<DoneTick> {
-        Some(DoneTick { began: 10_000, ends: 20_000, completed: 12_000, granted })
+    fn done(granted: u64) -> DoneTick {
+        DoneTick { began: 10_000, ends: 20_000, completed: 12_000, granted }
     }
 
-    fn runs(first: u64, last: u64, count: u64) -> Option<JobRuns> {
-        Some(JobRuns { first, last, tick: 10_000, id: id(b'a'), count })
+    fn runs(first: u64, last: u64, count: u64) -> JobRuns {
+        JobRuns { first, last, tick: 10_000, id: id(b'a'), count }
     }
 
     #[test]
@@ -199,31 +277,33 @@ mod tests {
         let missed = |now, done, runs| {
             JobNotes { now, done, runs, ..JobNotes::default() }.info(None).unwrap().missed
         };
-        let ticks =
-            [11_000, 29_999, 30_000, 39_999, 40_000].map(|now| missed(now, done(11_000), None));
+        let ticks = [11_000, 29_999, 30_000, 39_999, 40_000]
+            .map(|now| missed(now, Some(done(11_000)), None));
         assert_eq!(ticks, [0, 0, 1, 1, 2]);
         // Without a success, since the first run.
-        let ticks = [15_000, 24_999, 25_000].map(|now| missed(now, None, runs(15_000, 15_000, 1)));
+        let ticks =
+            [15_000, 24_999, 25_000].map(|now| missed(now, None, Some(runs(15_000, 15_000, 1))));
         assert_eq!(ticks, [0, 0, 1]);
         // The tick of a deploy with shorter ones.
-        let runs = runs(31_000, 31_000, 1).map(|runs| JobRuns { tick: 1_000, ..runs });
-        assert_eq!(missed(32_000, done(11_000), runs), 12);
+        let runs = JobRuns { tick: 1_000, ..runs(31_000, 31_000, 1) };
+        assert_eq!(missed(32_000, Some(done(11_000)), Some(runs)), 12);
     }
 
     #[test]
     fn runs_before_the_last_success_are_not_counted() {
         let failed = |runs| {
-            let notes = JobNotes { now: 21_000, done: done(11_000), runs, ..JobNotes::default() };
+            let done = Some(done(11_000));
+            let notes = JobNotes { now: 21_000, done, runs, ..JobNotes::default() };
             notes.info(None).map(|job| (job.failed_runs, job.failing_since.is_some()))
         };
-        assert_eq!(failed(runs(20_500, 20_900, 3)), Some((3, true)));
-        assert_eq!(failed(runs(10_500, 11_000, 3)), Some((0, false)));
+        assert_eq!(failed(Some(runs(20_500, 20_900, 3))), Some((3, true)));
+        assert_eq!(failed(Some(runs(10_500, 11_000, 3))), Some((0, false)));
         assert_eq!(failed(None), Some((0, false)));
     }
 
     #[test]
     fn a_mark_without_ticks_is_no_job() {
-        let done = done(11_000).map(|done| DoneTick { began: 0, ..done });
+        let done = Some(DoneTick { began: 0, ..done(11_000) });
         assert!(JobNotes { now: 1, done, ..JobNotes::default() }.info(None).is_none());
         assert!(JobNotes::default().info(None).is_none());
     }

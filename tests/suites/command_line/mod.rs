@@ -4,6 +4,7 @@ mod cost;
 mod deployments;
 mod forcing;
 mod in_cron;
+mod jobs;
 mod limits;
 mod looking;
 mod losing;

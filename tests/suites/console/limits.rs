@@ -1,38 +1,21 @@
 //! The page with the limits that operators set, and its form.
 
 use axum::Router;
-use axum::body::Body;
-use http::{Request, StatusCode};
+use http::StatusCode;
 use leasehold::{LimitOf, Locks};
 use leasehold_console::Console;
 
-use super::{Answer, app, app_with_force, get, lock_page, parameter, send};
+use super::{app, app_with_force, get, lock_page, sent, token};
 
 fn app_with_limits(locks: &Locks) -> Router {
     Router::new().nest("/locks", Console::new(locks).allow_limits(true).router())
-}
-
-async fn token(app: &Router) -> String {
-    let page = get(app, "/locks/limits").await.text;
-    page.split("name=\"token\" value=\"").nth(1).map_or("", |it| &it[..36]).to_owned()
-}
-
-/// Sends a form as a browser does from the console's own page.
-async fn sent(app: &Router, site: &'static str, fields: &[(&str, &str)]) -> Answer {
-    let fields = fields.iter().map(|(name, value)| parameter(name, value));
-    let body = fields.collect::<Vec<_>>().join("&");
-    let request = Request::post("/locks/limits")
-        .header("host", "app.example")
-        .header("sec-fetch-site", site)
-        .header("content-type", "application/x-www-form-urlencoded");
-    send(app, request.body(Body::from(body)).unwrap()).await
 }
 
 #[tokio::test]
 async fn a_limit_is_set_shown_and_unset() {
     let locks = Locks::in_memory();
     let app = app_with_limits(&locks);
-    let token = token(&app).await;
+    let token = token(&app, "/locks/limits").await;
     let set = [
         ("token", &*token),
         ("kind", "label"),
@@ -41,7 +24,7 @@ async fn a_limit_is_set_shown_and_unset() {
         ("by", "ann"),
         ("why", "<b>incident</b> 42"),
     ];
-    let answer = sent(&app, "same-origin", &set).await;
+    let answer = sent(&app, "/locks/limits", "same-origin", &set).await;
     assert_eq!((answer.status, answer.header("location")), (StatusCode::SEE_OTHER, "./limits"));
     let list = locks.limits().list().await.unwrap();
     assert_eq!(list[0].of, LimitOf::Label("tenant:{id}".to_owned()));
@@ -56,7 +39,10 @@ async fn a_limit_is_set_shown_and_unset() {
     assert!(lock.contains("3, set for `render` by bob"), "{lock}");
 
     let unset = [("token", &*token), ("do", "unset"), ("kind", "label"), ("of", "tenant:{id}")];
-    assert_eq!(sent(&app, "same-origin", &unset).await.status, StatusCode::SEE_OTHER);
+    assert_eq!(
+        sent(&app, "/locks/limits", "same-origin", &unset).await.status,
+        StatusCode::SEE_OTHER
+    );
     assert_eq!(locks.limits().list().await.unwrap().len(), 1);
 }
 
@@ -64,19 +50,19 @@ async fn a_limit_is_set_shown_and_unset() {
 async fn only_its_own_form_changes_anything() {
     let locks = Locks::in_memory();
     let allowed = app_with_limits(&locks);
-    let own = token(&allowed).await;
-    let other = token(&app_with_limits(&locks)).await;
+    let own = token(&allowed, "/locks/limits").await;
+    let other = token(&app_with_limits(&locks), "/locks/limits").await;
     let set =
         |token| [("token", token), ("of", "a"), ("limit", "1"), ("by", "ann"), ("why", "because")];
     for (site, token) in [("cross-site", &own), ("same-origin", &other), ("none", &own)] {
-        let answer = sent(&allowed, site, &set(token)).await;
+        let answer = sent(&allowed, "/locks/limits", site, &set(token)).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{}", answer.text);
     }
     // In a console that only shows, or may only take locks, there is no form.
     for app in [app(&locks), app_with_force(&locks)] {
-        assert_eq!(token(&app).await, "");
+        assert_eq!(token(&app, "/locks/limits").await, "");
         assert!(get(&app, "/locks/limits").await.text.contains("No limit is set."));
-        let answer = sent(&app, "same-origin", &set(&own)).await;
+        let answer = sent(&app, "/locks/limits", "same-origin", &set(&own)).await;
         assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{}", answer.text);
     }
     assert!(locks.limits().list().await.unwrap().is_empty());
@@ -87,7 +73,7 @@ async fn what_can_not_be_a_limit_is_refused_and_stays_in_the_form() {
     let locks = Locks::in_memory();
     let _mutex = locks.mutex("order").lock().await.unwrap();
     let app = app_with_limits(&locks);
-    let token = token(&app).await;
+    let token = token(&app, "/locks/limits").await;
     for (of, limit, why, problem) in [
         ("order", "1", "because", "only semaphores have a limit"),
         ("a", "-1", "because", "a whole number from 0"),
@@ -96,7 +82,7 @@ async fn what_can_not_be_a_limit_is_refused_and_stays_in_the_form() {
         ("", "1", "because", "cannot be the name of a lock"),
     ] {
         let form = [("token", &*token), ("of", of), ("limit", limit), ("by", "ann"), ("why", why)];
-        let answer = sent(&app, "same-origin", &form).await;
+        let answer = sent(&app, "/locks/limits", "same-origin", &form).await;
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{of} {limit}");
         assert!(answer.text.contains(problem), "{problem}: {}", answer.text);
         assert!(answer.text.contains(&format!("value=\"{limit}\"")), "{}", answer.text);

@@ -50,7 +50,8 @@ const ERRORS: &[(&str, &[&str])] = &[
     ),
     ("Job::run", &["InvalidKey", "InvalidOption", "NoRuntime", "Unsupported", "WrongKind"]),
     ("Locks::inspect Locks::force_release", &["InvalidKey", "Store"]),
-    ("Locks::list LockList::next", &["Store"]),
+    ("Locks::list LockList::next Locks::jobs", &["Store"]),
+    ("Locks::run_again", &["InvalidKey", "InvalidOption", "Store"]),
     ("Limits::list", &["Store"]),
     (
         "LimitHandle::set LimitHandle::unset LimitHandle::get",

@@ -1,0 +1,113 @@
+//! The page with the jobs, and the form that lets one run again.
+
+use std::borrow::Cow;
+
+use askama::Template;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold::{JobInfo, LockError, LockKey, Locks};
+
+use super::form;
+use super::frame::{Asked, Frame, advice, html, render, status};
+use super::query::{Query, link};
+use super::text::{job_state, short, shown};
+use super::token::Token;
+
+#[derive(Template)]
+#[template(path = "jobs.html")]
+struct Page<'a> {
+    frame: &'a Frame,
+    jobs: Vec<Row>,
+    overdue: usize,
+    /// Empty in a console that only shows them.
+    token: &'a str,
+    problem: &'a str,
+    /// What was typed before.
+    form: &'a Query,
+}
+
+/// A job, for people.
+struct Row {
+    name: String,
+    link: String,
+    tick: String,
+    last: String,
+    state: String,
+    is_overdue: bool,
+}
+
+impl Row {
+    fn of(job: &JobInfo) -> Self {
+        let ago = |at: std::time::SystemTime| at.elapsed().unwrap_or_default();
+        Self {
+            name: shown(&job.name),
+            link: link("lock", [("name", (&*job.name).into())]),
+            tick: if job.tick.is_zero() { "–".to_owned() } else { short(job.tick) },
+            last: job.last_success.map_or_else(
+                || "none known".to_owned(),
+                |last| format!("{} ago", short(ago(last.completed))),
+            ),
+            state: job_state(job),
+            is_overdue: job.is_overdue(),
+        }
+    }
+}
+
+pub(super) async fn page(asked: Asked) -> Response {
+    shown_with(&asked, &asked.query, StatusCode::OK, "").await
+}
+
+/// The page, with what was typed before.
+async fn shown_with(asked: &Asked, form: &Query, code: StatusCode, problem: &str) -> Response {
+    let jobs = match asked.app.locks.jobs("*").await {
+        Ok(jobs) => jobs,
+        Err(error) => {
+            let (status, text) = (status(&error), error.to_string());
+            return asked.frame.problem(status, "The lock store failed", &text, advice(&error));
+        }
+    };
+    let page = Page {
+        frame: &asked.frame,
+        jobs: jobs.iter().map(Row::of).collect(),
+        overdue: jobs.iter().filter(|job| job.is_overdue()).count(),
+        token: asked.app.run_again.as_ref().map_or("", Token::text),
+        problem: &shown(problem),
+        form,
+    };
+    html(code, render(&page))
+}
+
+/// Lets work run again, if the form comes from the page above.
+pub(super) async fn run_again(
+    asked: Asked,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let Some(token) = &asked.app.run_again else { return asked.not_found() };
+    let form = match form::read(&asked, (headers, body), token) {
+        Ok(form) => form,
+        Err(refused) => return *refused,
+    };
+    match done(&asked.app.locks, &form).await {
+        Ok(()) => (StatusCode::SEE_OTHER, [(header::LOCATION, "./jobs")]).into_response(),
+        Err(problem) => shown_with(&asked, &form, StatusCode::UNPROCESSABLE_ENTITY, &problem).await,
+    }
+}
+
+/// Does what a form says, or says what is wrong with it.
+async fn done(locks: &Locks, form: &Query) -> Result<(), Cow<'static, str>> {
+    let said = |error: LockError| Cow::Owned(error.to_string());
+    let (by, why) = (form.get("by").trim(), form.get("why").trim());
+    if by.is_empty() || why.is_empty() {
+        return Err("Say who lets it run again, and why: the list says it for a day.".into());
+    }
+    // Exactly that name: the list shows it.
+    let key = LockKey::new(form.get("name")).map_err(said)?;
+    let again = locks.run_again(&key, by, why).await.map_err(said)?;
+    if again.is_running {
+        return Err("It runs now. When that run succeeds, it is done.".into());
+    }
+    Ok(())
+}
