@@ -22,12 +22,10 @@ fn counted(lines: impl IntoIterator<Item = String>) -> BTreeMap<String, usize> {
     all
 }
 
-/// Two servers run the job at the same times, for ten seconds. Each tick that was due has one
-/// report, whichever of them sent it, and the store has its mark.
-#[tokio::test]
-async fn a_cron_job_sends_one_report_for_each_tick() {
-    let server = Server::start();
-    let mut processes = [start("cron_job", &server), start("cron_job", &server)];
+/// Two servers run the example for ten seconds, and start its job at the same times. Gives the ticks
+/// that had a report: one each, whichever of the two sent it.
+fn sent_once(name: &str, server: &Server) -> BTreeSet<u64> {
+    let mut processes = [start(name, server), start(name, server)];
     let reports = counted(processes.iter_mut().flat_map(Process::rest));
     assert!(processes.iter_mut().all(Process::is_success));
 
@@ -39,12 +37,32 @@ async fn a_cron_job_sends_one_report_for_each_tick() {
     let sent: BTreeSet<_> = reports.keys().map(tick).collect();
     // It is due five times. A machine under load may be late for one.
     assert!((3..=6).contains(&sent.len()), "{sent:?}");
+    sent
+}
+
+/// The marks in the store.
+async fn marks(server: &Server) -> BTreeSet<String> {
     let mut keys = redis::cmd("KEYS");
-    keys.arg("leasehold:done:*");
-    let marks: BTreeSet<String> = keys.query_async(&mut server.redis().await).await.unwrap();
+    keys.arg("leasehold:done:*").query_async(&mut server.redis().await).await.unwrap()
+}
+
+/// Each tick that was due has a mark of its own.
+#[tokio::test]
+async fn a_cron_job_sends_one_report_for_each_tick() {
+    let server = Server::start();
+    let sent = sent_once("cron_job", &server);
     let expected: BTreeSet<_> =
         sent.iter().map(|tick| format!("leasehold:done:{{report:{tick}}}")).collect();
-    assert_eq!(marks, expected);
+    assert_eq!(marks(&server).await, expected);
+}
+
+/// The ticks of `once_per` share one mark.
+#[tokio::test]
+async fn a_worker_of_apalis_sends_one_report_for_each_tick() {
+    let server = Server::start();
+    let sent = sent_once("apalis_job", &server);
+    assert!(sent.iter().all(|tick| tick % 2 == 0), "{sent:?}");
+    assert_eq!(marks(&server).await, ["leasehold:done:{report}".to_owned()].into());
 }
 
 /// Four processes get the same messages at the same time, and one of the two messages twice.
