@@ -91,6 +91,16 @@ fn rustdoc_shows_each_page_of_the_guide() {
     }
 }
 
+/// Each page of the guide with Rust is a doctest of the harness.
+#[test]
+fn the_examples_of_the_guide_are_run() {
+    let (harness, manifest) = (read("tests/harness/lib.rs"), read("tests/Cargo.toml"));
+    assert!(!manifest.contains("doctest = false"), "`cargo test` leaves out the guide's examples");
+    for page in files("docs/guide", ".md").iter().filter(|page| read(page).contains("```rust")) {
+        assert!(harness.contains(page.as_str()), "tests/harness/lib.rs lacks {page}");
+    }
+}
+
 /// The calls in a file's code that log at these levels, each with its message.
 pub(crate) fn events<'a>(text: &'a str, levels: &[&str]) -> Vec<(&'a str, &'a str)> {
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
