@@ -74,7 +74,8 @@
 //! Version 0.1 is the first one: the interface may still change with each minor version. The
 //! default features bring 82 crates of others, `redis` and `tokio` among them.
 //!
-//! The guide says how to run [jobs](guide/jobs/index.html), limit
+//! The guide says how to run [jobs](guide/jobs/index.html), also with the
+//! [scheduler that you have](guide/schedulers/index.html), limit
 //! [routes](guide/http/index.html), [test](guide/testing/index.html) code under a lock, and
 //! [operate](guide/operating/index.html) all that; [troubleshooting] starts from what you see.
 //!

@@ -41,6 +41,7 @@ mod pages {
         concepts: "../../docs/guide/concepts.md",
         attribute: "../../docs/guide/attribute.md",
         jobs: "../../docs/guide/jobs.md",
+        schedulers: "../../docs/guide/schedulers.md",
         http: "../../docs/guide/http.md",
         idempotency: "../../docs/guide/idempotency.md",
         ai_gateway: "../../docs/guide/ai-gateway.md",

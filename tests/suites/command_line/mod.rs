@@ -1,10 +1,12 @@
 //! The tool `leasehold`, as processes on one server.
 
+mod clocked;
 mod cost;
 mod deployments;
 mod forcing;
 mod in_cron;
 mod jobs;
+mod in_schedulers;
 mod limits;
 mod looking;
 mod losing;
