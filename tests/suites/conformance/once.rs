@@ -272,6 +272,7 @@ pub(super) async fn a_tick_is_done_until_the_next_begins(backend: &impl Backend)
     let since = tick.began.duration_since(SystemTime::UNIX_EPOCH).unwrap();
     assert_eq!(since.as_millis() % PERIOD.as_millis(), 0, "{since:?}");
     assert_eq!(tick.missed, None);
+    assert!((tick.began..tick.began + PERIOD).contains(&tick.granted), "{tick:?}");
     // Unless the tick ended meanwhile.
     match once_per(&locks).try_lock().await {
         Err(LockError::Done { until, .. }) => assert_eq!(until, tick.began + PERIOD),
@@ -443,7 +444,9 @@ pub(super) async fn a_waiter_that_was_handed_the_lock_knows_its_tick(backend: &i
     backend.until_queued("a", 1).await;
     lease.release().await.unwrap();
     let lease = waiter.await.unwrap().unwrap();
-    assert!(lease.tick().unwrap().began >= first.began);
+    let tick = lease.tick().unwrap();
+    assert!(tick.began >= first.began && tick.granted >= first.granted, "{tick:?}");
+    assert!((tick.began..tick.began + PERIOD).contains(&tick.granted), "{tick:?}");
 }
 
 /// A request for work that is to succeed once.

@@ -34,6 +34,9 @@ pub struct Tick {
     /// `None` if the server remembers none: it remembers the last success for 32 periods, and
     /// for at least a day.
     pub missed: Option<u64>,
+    /// When the lock was granted, by the server's clock. It lies in the tick. This machine's clock
+    /// at that time tells by how much the two differ.
+    pub granted: SystemTime,
 }
 
 impl Tick {
@@ -48,6 +51,6 @@ impl Tick {
         let missed = tick.last.map(missed);
         #[cfg(feature = "calendar")]
         let missed = local.missed.get().copied().or(missed);
-        Some(Self { began: system_time(tick.began), missed })
+        Some(Self { began: system_time(tick.began), missed, granted: system_time(tick.granted) })
     }
 }
