@@ -7,6 +7,7 @@ mod acquire;
 mod clock;
 mod group;
 mod guard;
+mod server_clock;
 mod signals;
 mod supervise;
 mod wire;
@@ -35,6 +36,7 @@ pub(super) async fn run(server: &Server, run: &Run, json: bool) -> Result<u8, Fa
     let pace = pace(run)?;
     let mut signals = Signals::handle(&PASSED_ON)?;
     let locks = connect(server, run).await?;
+    let call = SystemTime::now();
     let acquired = tokio::select! {
         acquired = acquire(&locks, run) => acquired,
         signal = signals.recv() => {
@@ -43,6 +45,10 @@ pub(super) async fn run(server: &Server, run: &Run, json: bool) -> Result<u8, Fa
             return Ok(u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX));
         }
     };
+    if let Some(text) = server_clock::warning(run, call, &acquired) {
+        // Also if the call is quiet: nobody else would tell.
+        warn(&text, json);
+    }
     let lease = match acquired {
         Ok(lease) => lease,
         Err(error) => {

@@ -13,6 +13,7 @@ mod losing;
 mod options;
 mod running;
 mod signals;
+mod wrong_clocks;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
