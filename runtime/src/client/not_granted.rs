@@ -17,7 +17,7 @@ pub(crate) enum NotGranted {
     /// none.
     Recalled { left: Duration, other_kind: bool },
     /// The work has succeeded, and counts as done.
-    Done { completed: u64, until: u64, left: Duration },
+    Done(DoneWork),
     /// Its owner holds the lock, and would wait for itself.
     HeldByOwner,
     /// The name is in use by another kind of lock, or by no lock at all.
@@ -28,6 +28,15 @@ pub(crate) enum NotGranted {
     TooLate,
     /// The store failed.
     Fault(StoreError),
+}
+
+/// When work succeeded, and until when it counts as done, in milliseconds since the Unix epoch; and how
+/// long that is from now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DoneWork {
+    pub(crate) completed: u64,
+    pub(crate) until: u64,
+    pub(crate) left: Duration,
 }
 
 impl NotGranted {

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::Client;
 use super::in_flight::InFlight;
-use super::not_granted::{NotGranted, warn_of_missing_expiry};
+use super::not_granted::{DoneWork, NotGranted, warn_of_missing_expiry};
 use super::subscription::SubscriptionState;
 use crate::core::error::{LockError, Outcome};
 use crate::hints::{Message, Offer, Route};
@@ -127,7 +127,7 @@ impl PendingRequest {
             }
             Attempt::Done { completed, until, left } => {
                 self.in_flight.left_queue();
-                NotGranted::Done { completed, until, left }
+                NotGranted::Done(DoneWork { completed, until, left })
             }
             Attempt::Queued { ask_again, .. } => NotGranted::Queued(ask_again),
             Attempt::Busy { retry_after, expiry_added, kept } => {

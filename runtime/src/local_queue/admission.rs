@@ -8,6 +8,7 @@ use super::queues::LocalQueues;
 use super::spec::{LeaseSpec, QueueName};
 use super::turns::TakenUp;
 use super::turns::TurnId;
+use crate::client::not_granted::DoneWork;
 use crate::client::pending::PendingRequest;
 
 /// The right to ask the store for a lock, or to take over a lease from a task of this process.
@@ -54,6 +55,16 @@ impl Admission {
     /// The request that an earlier acquisition has begun and left.
     pub(crate) fn inherit(&mut self) -> Option<Box<PendingRequest>> {
         self.admitted.inherited.take()
+    }
+
+    /// Its work is done, as another task of this process has heard.
+    pub(crate) fn done(&self) -> Option<DoneWork> {
+        if let AdmissionState::Done(done) = self.admitted.state { Some(done) } else { None }
+    }
+
+    /// Tells all that wait here for the same work that it is done. None of them asks.
+    pub(crate) fn tell_done(&self, done: DoneWork) {
+        self.queues.tell_done(&self.name, self.spec.0, done);
     }
 
     /// Notes whether the store has answered its ask.

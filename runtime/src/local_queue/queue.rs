@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::idle_checks::IdleCheck;
 use super::spec::{LeaseSpec, weight};
 use super::turns::{EndedTurn, TurnId, Turns};
+use crate::client::not_granted::DoneWork;
 use crate::client::pending::PendingRequest;
 use crate::state::lease::GrantTimes;
 use crate::store::Kind;
@@ -66,6 +67,8 @@ pub(super) enum AdmissionState {
     Asks(u64),
     /// It takes up the lease that is handed over in this turn.
     InTurn(TurnId),
+    /// It needs no lease: another task has heard that the work is done.
+    Done(DoneWork),
     /// It has its lease, or needs nothing any more.
     Served,
 }
@@ -127,6 +130,14 @@ impl LocalQueue {
     pub(super) fn leave(&mut self, number: u64) -> Option<QueuedWaiter> {
         let at = self.waiting.binary_search_by_key(&number, |waiter| waiter.number).ok()?;
         self.waiting.remove(at)
+    }
+
+    /// Takes all waiters for a lease of this kind out of the queue.
+    pub(super) fn all_of(&mut self, kind: Kind) -> VecDeque<QueuedWaiter> {
+        let (told, others) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|it| it.spec.0 == kind);
+        self.waiting = others;
+        told
     }
 
     /// Returns true if this waiter was not admitted yet.

@@ -13,9 +13,10 @@ use super::recalls::Recalls;
 use super::spec::{LeaseSpec, NameParts, QueueName, RequestName, is_of_permits, name};
 use super::turns::{TurnId, cancel};
 use crate::client::Client;
+use crate::client::not_granted::DoneWork;
 use crate::client::pending::PendingRequest;
 use crate::core::sync::lock;
-use crate::store::{LIVE, RequestSpec};
+use crate::store::{Kind, LIVE, RequestSpec};
 
 /// The local queues of a client, one for each lock that is being acquired.
 // Apart from the count of its `Arc`, which every lease changes on some core.
@@ -145,6 +146,14 @@ impl LocalQueues {
         is_of_permits(name) && self.client.limits.are_set_for(&name.0)
     }
 
+    /// Tells all waiters for a lease of this kind that their work is done.
+    pub(super) fn tell_done(&self, name: &QueueName, kind: Kind, done: DoneWork) {
+        let waiters = self.lock().by_name.get_mut(name).map(|queue| queue.all_of(kind));
+        for waiter in waiters.into_iter().flatten() {
+            self.admit(name, waiter, AdmissionState::Done(done).into());
+        }
+    }
+
     /// Wakes a waiter. If it is gone, the next waiter is admitted instead.
     pub(super) fn admit(&self, name: &QueueName, waiter: QueuedWaiter, admitted: Admitted) {
         if let Err(admitted) = waiter.admit.send(admitted) {
@@ -163,7 +172,7 @@ impl LocalQueues {
                 });
             }
             AdmissionState::InTurn(turn) => self.pass_on(name, spec, turn),
-            AdmissionState::Served => {}
+            AdmissionState::Done(_) | AdmissionState::Served => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! Hand-offs inside a process: a lease passes from task to task.
 
 mod bound;
+mod done;
 mod handoffs;
 mod random;
 mod refused_handoffs;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::not_granted::NotGranted;
+use crate::client::not_granted::{DoneWork, NotGranted};
 use crate::core::error::{LockError, Step};
 use crate::core::key::LockKey;
 use crate::core::options::Wait;
@@ -128,7 +128,7 @@ impl AskSchedule {
         let left = match refusal {
             NotGranted::HeldByOwner
             | NotGranted::WrongKind
-            | NotGranted::Done { .. }
+            | NotGranted::Done(_)
             | NotGranted::Closed(_) => return None,
             NotGranted::Fault(error) if !error.is_passing => return None,
             NotGranted::Fault(_) => return self.after_fault(now),
@@ -161,7 +161,7 @@ impl AskSchedule {
             NotGranted::Fault(error) => LockError::store(Step::Acquire, &key, error),
             NotGranted::HeldByOwner => LockError::WouldDeadlock { key },
             NotGranted::Closed(error) => *error,
-            NotGranted::Done { completed, until, left } => LockError::Done {
+            NotGranted::Done(DoneWork { completed, until, left }) => LockError::Done {
                 key,
                 completed: system_time(completed),
                 until: system_time(until),

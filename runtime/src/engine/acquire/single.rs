@@ -150,6 +150,9 @@ async fn acquire_since(
                 let Some(admission) = Box::pin(admission).await? else {
                     return Box::pin(wait_is_over(begun, shared, spec, options)).await;
                 };
+                if let Some(done) = admission.done() {
+                    return Err(schedule.error(NotGranted::Done(done), spec.key));
+                }
                 admission
             }
         };
@@ -266,6 +269,9 @@ impl Acquisition<'_> {
             };
             if let Some(admission) = admission {
                 admission.note_answer(!matches!(refusal, NotGranted::Fault(_)));
+                if let NotGranted::Done(done) = refusal {
+                    admission.tell_done(done);
+                }
             }
             // If this client has releases under way, it asks again after their answers.
             if refusal.is_refusal()

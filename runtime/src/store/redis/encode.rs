@@ -1,5 +1,6 @@
 //! Encodes requests as commands: the script, its keys, and its arguments.
 
+mod operators;
 mod together;
 
 use std::borrow::Cow;
@@ -10,18 +11,14 @@ use super::args::TOKENS_KEY;
 use super::decode;
 use super::decode::Decoder;
 use super::encoded::Encoded;
-use super::hints::AGAIN;
-use super::holder::{asker, holder, owner_suffix, suffix};
-use super::limit_overrides as limits;
-use super::listing;
+use super::holder::{asker, holder, suffix};
 use super::script;
 use super::script::Script;
 use super::secret::Secret;
 use crate::core::key::LockKey;
-use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    AGAIN_KEPT, ClientId, ClientInfo, Detached, Kind, LimitCommand, ListOf, MOST_LIMITS, Note,
-    Once, Owner, QueuePosition, Request, RequestCommand, Stamp, Success, Usage, Waiting,
+    ClientId, ClientInfo, Detached, Kind, Once, QueuePosition, Request, RequestCommand, Stamp,
+    Success, Usage, Waiting,
 };
 
 /// Encodes the requests of one client.
@@ -249,45 +246,6 @@ impl Encoder {
         keys + ":*"
     }
 
-    /// A page of the locks, or of the jobs, of one server.
-    pub(super) fn list(&self, names: &NamePattern, of: ListOf, cursor: u64) -> Encoded {
-        // Where a name has one of these, it is stored in another form.
-        let literal = Some(names.literal()).filter(|literal| !literal.contains(['{', '}', '%']));
-        let keys = self.all_keys();
-        let command = Encoded::new(&script::LOCK_LIST).arg(&*self.prefix).arg(keys);
-        command.arg(literal.unwrap_or_default()).number(cursor).number(listing::KEYS).arg(
-            match of {
-                ListOf::Locks => "locks",
-                ListOf::Jobs => "jobs",
-            },
-        )
-    }
-
-    pub(super) fn is_held_by(&self, key: &LockKey, owner: &Owner) -> Encoded {
-        self.lock(key, &script::LOCK_IS_HELD_BY).arg(owner_suffix(Some(owner)))
-    }
-
-    pub(super) fn force_release(&self, key: &LockKey) -> Encoded {
-        self.lock(key, &script::LOCK_FORCE_RELEASE).arg(&*self.channel(key))
-    }
-
-    pub(super) fn run_again(&self, key: &LockKey, by: &Note, why: Option<&Note>) -> Encoded {
-        let said = format!("{}\n{}", by.text(), why.map_or("", Note::text));
-        let command = self.lock(key, &script::MUTEX_RUN_AGAIN).arg(said).millis(AGAIN_KEPT);
-        command.arg(&*self.channel(key))
-    }
-
-    /// Tells all clients that the work of a lock may run again.
-    pub(super) fn tell_all(&self, key: &LockKey) -> Encoded {
-        let command = Encoded::new(&script::MUTEX_TELL_ALL).key(&self.limits_key());
-        let message = [AGAIN, &key.in_store(&self.prefix, "lock")].concat();
-        command.arg(self.limits_channel()).arg(message)
-    }
-
-    fn limits_key(&self) -> String {
-        format!("{}:limits", self.prefix)
-    }
-
     pub(super) fn introduce(&self, client: &ClientInfo, lasts: Duration) -> Encoded {
         let command = Encoded::new(&script::CLIENT_INTRODUCE).key(&self.client(client.id));
         let command = command.arg(&client.service).arg(&client.host).number(client.process);
@@ -296,34 +254,6 @@ impl Encoder {
 
     pub(super) fn describe(&self, client: ClientId) -> Encoded {
         Encoded::new(&script::CLIENT_DESCRIBE).key(&self.client(client))
-    }
-
-    /// A command about the limits that operators set.
-    pub(super) fn limits(&self, command: &LimitCommand) -> Encoded {
-        let key = self.limits_key();
-        let (field, value) = match command {
-            LimitCommand::Read => {
-                return Encoded::new(&script::LIMITS_READ).key(&key).millis(limits::KEEP);
-            }
-            LimitCommand::Set { of, limit, by, why } => {
-                let why = why.as_ref().map_or("", Note::text);
-                (limits::field(of), format!("{limit}\n{}\n{why}", by.text()))
-            }
-            LimitCommand::Unset(of) => (limits::field(of), String::new()),
-        };
-        let command = Encoded::new(&script::LIMITS_CHANGE).key(&key).arg(field).arg(value);
-        let command =
-            command.millis(limits::KEEP).number(u64::try_from(MOST_LIMITS).unwrap_or(u64::MAX));
-        command.arg(self.limits_channel())
-    }
-
-    /// The channel of limits that change, and of work that may run again: all clients listen to it. On a cluster it is in the
-    /// slot of their key.
-    pub(super) fn limits_channel(&self) -> String {
-        match &self.channel {
-            Some(channel) => format!("{channel}limits"),
-            None => format!("{0}:wake:{{{0}:limits}}", self.prefix),
-        }
     }
 
     fn was_forced(&self, request: &Request) -> Encoded {
