@@ -251,6 +251,10 @@ pub(super) struct Run {
         conflicts_with_all = ["permits", "once", "once_per", "offset"]
     )]
     pub(super) schedule: Option<String>,
+    /// Ends the command when another one waits for the lock; with --once-per or --schedule, at the end
+    /// of its tick
+    #[arg(long, requires = "wait", conflicts_with_all = ["permits", "once"])]
+    pub(super) replace: bool,
     /// What `ls` and `show` say about the holder
     #[arg(long)]
     pub(super) note: Option<String>,

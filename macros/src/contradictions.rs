@@ -20,7 +20,7 @@ pub(crate) const NO_LEASE: &str =
     "what is taken from a rate is no lease, because time gives it back";
 
 /// The rules of what only the attribute has.
-const OWN: [Rule; 5] = [
+const OWN: [Rule; 6] = [
     Rule {
         not_with: &[
             ("key", "each lock of the set has its own `key`"),
@@ -35,6 +35,7 @@ const OWN: [Rule; 5] = [
             ("success", OF_ONE),
             ("hold_at_least", OF_ONE),
             ("linger", OF_ONE),
+            ("replace", OF_ONE),
             ("reentrant", OF_ONE),
         ],
         ..rule("all")
@@ -52,6 +53,10 @@ const OWN: [Rule; 5] = [
         ..rule("weight")
     },
     Rule {
+        not_with: &[("on_lost", "a body whose place a newer call takes is cancelled")],
+        ..rule("replace")
+    },
+    Rule {
         is_for_mutexes: true,
         not_with: &[("once", ASKS), ("once_per", ASKS), ("schedule", ASKS)],
         ..rule("reentrant")
@@ -64,6 +69,7 @@ const OWN: [Rule; 5] = [
             ("max_hold", NO_LEASE),
             ("hold_at_least", NO_LEASE),
             ("linger", NO_LEASE),
+            ("replace", NO_LEASE),
             ("auto_renew", NO_LEASE),
             ("on_lost", NO_LEASE),
             ("lease", NO_LEASE),

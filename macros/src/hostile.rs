@@ -7,7 +7,7 @@ use quote::quote;
 use crate::{expand, key_part, lock_key};
 
 /// Words of which arguments consist, and others.
-const WORDS: [&str; 48] = [
+const WORDS: [&str; 49] = [
     "key",
     "ttl",
     "wait",
@@ -23,6 +23,7 @@ const WORDS: [&str; 48] = [
     "hold_at_least",
     "max_hold",
     "linger",
+    "replace",
     "owner",
     "note",
     "auto_renew",

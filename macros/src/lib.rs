@@ -67,6 +67,7 @@ mod values;
 /// | `owner` | a name for the holder, such as a worker's, which `inspect` shows: 1 to 128 bytes | none |
 /// | `note` | a text for people, such as a ticket, which `inspect` shows: its first 200 bytes | none |
 /// | `max_hold` | the longest that the lock is held, renewed or not: 100 ms to 30 days | no end |
+/// | `replace` | `true` lets a newer call that waits take the place of this one, whose body is cancelled; with `once_per` or a schedule, the body is cancelled at the end of its tick; not with `once`, `hold_at_least`, `linger` or `on_lost`; mutexes only | `false` |
 /// | `auto_renew` | `false` lets the lease end with its `ttl` | `true` |
 /// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it run to its end | `"cancel"` |
 /// | `reentrant` | written without a value: a call inside the body goes on under the same lease, without a command; mutexes only, without `once`, `once_per` and `schedule` | such a call waits |

@@ -19,7 +19,7 @@ use crate::{
 
 /// The arguments offered to users. `crate` is missing: only crates that re-export this one
 /// need it.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "key",
     "ttl",
     "wait",
@@ -36,6 +36,7 @@ const NAMES: [&str; 24] = [
     "hold_at_least",
     "max_hold",
     "linger",
+    "replace",
     "owner",
     "note",
     "auto_renew",
@@ -124,6 +125,7 @@ impl Reader {
             "owner" | "note" => (name, value.into_token_stream()),
             "schedule" => (name, values::schedule(value)?),
             "auto_renew" => (name, values::auto_renew(value)?),
+            "replace" => (name, values::replace(value)?),
             "permits" => (name, values::permits(value)?),
             "weight" => (name, values::weight(value)?),
             "locks" => {

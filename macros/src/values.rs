@@ -40,7 +40,10 @@ pub(crate) fn if_held(value: &Expr) -> Result<IfHeld> {
     match word(value).as_str() {
         "error" => Ok(IfHeld::Error),
         "skip" => Ok(IfHeld::Skip),
-        _ => Err(Error::new_spanned(value, "`if_held` must be \"error\" or \"skip\"")),
+        _ => Err(Error::new_spanned(
+            value,
+            "`if_held` must be \"error\" or \"skip\"; to take the place of an older call, write `replace = true`",
+        )),
     }
 }
 
@@ -74,13 +77,25 @@ pub(crate) fn lease(value: &Expr) -> Result<Ident> {
 
 /// Reads `auto_renew`: any expression, except a literal that is not a `bool`.
 pub(crate) fn auto_renew(value: Expr) -> Result<TokenStream> {
+    boolean(
+        value,
+        "`auto_renew` must be true or false, without quotes: with false, the lease ends after its `ttl`",
+    )
+}
+
+/// Reads `replace`, in the same way.
+pub(crate) fn replace(value: Expr) -> Result<TokenStream> {
+    boolean(
+        value,
+        "`replace` must be true or false, without quotes: with true, a newer call takes the place of an \
+         older one",
+    )
+}
+
+fn boolean(value: Expr, text: &str) -> Result<TokenStream> {
     match &value {
         Expr::Lit(ExprLit { lit: Lit::Bool(_), .. }) => Ok(value.into_token_stream()),
-        Expr::Lit(_) => {
-            let text = "`auto_renew` must be true or false, without quotes: with false, the lease ends \
-                        after its `ttl`";
-            Err(Error::new_spanned(value, text))
-        }
+        Expr::Lit(_) => Err(Error::new_spanned(value, text)),
         _ => Ok(value.into_token_stream()),
     }
 }
@@ -186,7 +201,10 @@ mod tests {
         assert_eq!(if_held(&expr("\"skip\"")).unwrap(), IfHeld::Skip);
         for wrong in ["\"Skip\"", "\"\"", "skip", "1"] {
             let told = if_held(&expr(wrong)).unwrap_err().to_string();
-            assert_eq!(told, "`if_held` must be \"error\" or \"skip\"", "{wrong}");
+            assert!(
+                told.starts_with("`if_held` must be \"error\" or \"skip\";"),
+                "{wrong}: {told}"
+            );
         }
     }
 

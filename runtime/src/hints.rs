@@ -7,12 +7,12 @@
 //! If a blocked runtime leaves an offer unread, a *sweeper* asks the store, once, to keep it. A
 //! client has one sweeper, and only while there are offers that it has not asked for.
 
-mod jobs;
 mod limits;
 mod missed;
 mod recall;
 #[cfg(test)]
 mod tests;
+mod wakeups;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -21,11 +21,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use self::jobs::{JobRoute, SleepingJobs};
 pub(crate) use self::limits::LimitListener;
 use self::limits::LimitReader;
 use self::recall::IdleLeases;
 pub(crate) use self::recall::RecallListener;
+use self::wakeups::{Wakeup, Wakeups};
 use crate::core::key::LockKey;
 use crate::core::sync::lock;
 use crate::keeper::Keeper;
@@ -43,7 +43,8 @@ pub(crate) struct HintRouter {
     routes: Mutex<Routes>,
     idle: IdleLeases,
     limits: LimitReader,
-    jobs: Arc<SleepingJobs>,
+    jobs: Arc<Wakeups>,
+    replaceable: Arc<Wakeups>,
 }
 
 #[derive(Debug, Default)]
@@ -94,7 +95,8 @@ impl HintRouter {
     pub(crate) fn new(keeper: Keeper) -> Arc<Self> {
         Arc::new_cyclic(|weak_self| Self {
             weak_self: weak_self.clone(),
-            jobs: Arc::new(SleepingJobs::new(keeper.clone())),
+            jobs: Arc::new(Wakeups::new(keeper.clone())),
+            replaceable: Arc::new(Wakeups::new(keeper.clone())),
             keeper,
             routes: Mutex::default(),
             idle: IdleLeases::default(),
@@ -121,9 +123,14 @@ impl HintRouter {
         Route { hints: self.clone(), mailbox }
     }
 
-    /// Opens a route for the job of a lock.
-    pub(crate) fn job(&self, key: &LockKey) -> JobRoute {
-        JobRoute::open(&self.jobs, key)
+    /// Wakes the job of a lock when its work may run again.
+    pub(crate) fn job(&self, key: &LockKey) -> Wakeup {
+        Wakeup::open(&self.jobs, key)
+    }
+
+    /// Wakes the holder of a lock that may be replaced when others want the lock.
+    pub(crate) fn replaceable(&self, key: &LockKey) -> Wakeup {
+        Wakeup::open(&self.replaceable, key)
     }
 
     fn deliver(&self, id: RequestId, note: impl FnOnce(&mut Unread)) {
@@ -212,11 +219,15 @@ impl Listener for HintRouter {
                 self.keeper.ask_whether_forced(id);
                 self.idle.tell(|idle| idle.forced(id));
             }
-            Hint::Recalled { key } => self.idle.tell(|idle| idle.recalled(&key)),
+            Hint::Recalled { key } => {
+                self.replaceable.wake(&key);
+                self.idle.tell(|idle| idle.recalled(&key));
+            }
             Hint::Missed => {
                 self.idle.tell(RecallListener::missed);
                 self.limits.tell();
                 self.jobs.missed();
+                self.replaceable.missed();
                 self.miss(|_| true);
             }
             Hint::LimitsChanged => self.limits.tell(),

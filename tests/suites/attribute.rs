@@ -4,6 +4,7 @@
 mod lingering;
 mod losing;
 mod reentrant;
+mod replacing;
 mod sets;
 
 use std::cell::Cell;

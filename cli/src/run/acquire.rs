@@ -33,7 +33,7 @@ pub(super) async fn acquire(locks: &Locks, run: &Run) -> Result<Lease, LockError
         };
     }
     let mutex = with_options!(locks.mutex(run.key.as_str())).once(run.once).once_per(run.once_per);
-    let mut mutex = mutex.offset(run.offset.unwrap_or_default());
+    let mut mutex = mutex.offset(run.offset.unwrap_or_default()).replace(run.replace);
     if let Some(schedule) = &run.schedule {
         mutex = mutex.schedule(schedule);
     }

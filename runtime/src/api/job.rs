@@ -63,6 +63,14 @@ pub struct Job {
     retry: Duration,
 }
 
+/// What a process remembers of its job.
+struct SoFar {
+    started: Instant,
+    failures: FailurePause,
+    /// The tick whose run was stopped at its end.
+    replaced: Option<SystemTime>,
+}
+
 /// How long the pause after a failure may be.
 const RETRY: Range = Range { least: SHORTEST, most: DAY };
 
@@ -114,7 +122,8 @@ impl Job {
     /// - After an error or a panic it is not. Nobody gets the lock for the pause that
     ///   [`retry`](Self::retry) says, and then one of the processes runs the work again. This is logged.
     ///   After a loss of the lease another process may run it at once.
-    /// - A run that outlasts its tick goes on. The next tick is run when it has ended.
+    /// - A run that outlasts its tick goes on. The next tick is run when it has ended. With
+    ///   [`replace`](Mutex::replace) it is stopped at the end of its tick, and its tick has no success.
     /// - If the lock store fails, the process asks again until it answers. This is logged, too.
     ///
     /// While it sleeps it sends nothing, but for a question every four hours: the server's clock may be set.
@@ -169,10 +178,11 @@ impl Job {
         let (shutdown, store) = (&shared.client.keeper.shutdown, &*shared.client.store);
         let route = shared.client.hints.job(&self.mutex.spec().key()?);
         route.watch(store).await;
-        let (mut failures, started) = (FailurePause::of(self.retry), self.now());
+        let failures = FailurePause::of(self.retry);
+        let mut so_far = SoFar { started: self.now(), failures, replaced: None };
         while !shutdown.has_begun() {
             // Boxed, as whoever spawns it would otherwise need room for a run while it sleeps.
-            let due = Box::pin(self.ask(&mut work, &mut failures, started)).await;
+            let due = Box::pin(self.ask(&mut work, &mut so_far)).await;
             let due = match due {
                 Err(LockError::ShutDown) => return Ok(()),
                 due => due?,
@@ -195,8 +205,7 @@ impl Job {
     async fn ask<W, E>(
         &self,
         work: &mut impl FnMut(LeaseHandle) -> W,
-        failures: &mut FailurePause,
-        started: Instant,
+        so_far: &mut SoFar,
     ) -> Result<Duration, LockError>
     where
         W: Future<Output = Result<(), E>>,
@@ -207,21 +216,23 @@ impl Job {
             Ok(lease) => {
                 // Before the first success it is told when this process began to wait for one.
                 let begun_here = || {
-                    let since = self.now().saturating_duration_since(started);
+                    let since = self.now().saturating_duration_since(so_far.started);
                     SystemTime::UNIX_EPOCH + system::wall_clock().saturating_sub(since)
                 };
                 self.note_success(lease.last_success().unwrap_or_else(begun_here));
-                let here = self.now().saturating_duration_since(started);
+                let here = self.now().saturating_duration_since(so_far.started);
                 let is_older = lease.tick_age_at_grant() > here;
-                if self.catch_up || !is_older {
-                    return self.run_once((lease, begun), work, failures).await;
+                // Clocks run differently: a tick whose run was stopped may have a moment left.
+                let was_replaced = lease.tick().is_some_and(|it| Some(it.began) == so_far.replaced);
+                if (self.catch_up || !is_older) && !was_replaced {
+                    return self.run_once((lease, begun), work, so_far).await;
                 }
                 let left = self.tick_left(&lease, begun);
                 let _ = lease.release().await;
                 Ok(until_tick_ends(left, self.spread()))
             }
             Err(LockError::Done { completed, retry_after, .. }) => {
-                *failures = FailurePause::of(self.retry);
+                so_far.failures = FailurePause::of(self.retry);
                 self.note_success(completed);
                 Ok(until_tick_ends(retry_after, self.spread()))
             }
@@ -262,7 +273,7 @@ impl Job {
         &self,
         (lease, begun): (Lease, Instant),
         work: &mut impl FnMut(LeaseHandle) -> W,
-        failures: &mut FailurePause,
+        so_far: &mut SoFar,
     ) -> Result<Duration, LockError>
     where
         W: Future<Output = Result<(), E>>,
@@ -276,7 +287,7 @@ impl Job {
                 let left = self.tick_left(&lease, begun);
                 match lease.complete().await {
                     Ok(()) => {
-                        *failures = FailurePause::of(self.retry);
+                        so_far.failures = FailurePause::of(self.retry);
                         ran(lock, Run::Succeeded);
                         self.note_success(SystemTime::UNIX_EPOCH + system::wall_clock());
                         return Ok(until_tick_ends(left, self.spread()));
@@ -286,12 +297,19 @@ impl Job {
                         ran(lock, Run::NotRecorded);
                         let error = Quiet(&error);
                         tracing::warn!(lock, %error, "a job has succeeded, and it is not known whether that counts as done");
-                        return Ok(failures.next().min(left));
+                        return Ok(so_far.failures.next().min(left));
                     }
                 }
             }
             Ok(Ok(Err(error))) => (Run::Failed, error.to_string()),
             Ok(Err(_)) => (Run::Panicked, "it panicked".to_owned()),
+            // Its tick is over, and the next one is asked for at once.
+            Err(LockError::Lost { reason: LossReason::Replaced, .. }) => {
+                ran(lock, Run::Replaced);
+                so_far.replaced = lease.tick().map(|tick| tick.began);
+                tracing::warn!(lock, "a run of a job was stopped at the end of its tick");
+                return Ok(until_tick_ends(Duration::ZERO, self.spread()));
+            }
             Err(LockError::Lost { reason: LossReason::ShutDown, .. }) => {
                 ran(lock, Run::Lost);
                 return Err(LockError::ShutDown);
@@ -300,7 +318,7 @@ impl Job {
             Err(error) => return Err(error),
         };
         // The next tick is not held up.
-        let pause = failures.next().min(self.tick_left(&lease, begun) + MARGIN);
+        let pause = so_far.failures.next().min(self.tick_left(&lease, begun) + MARGIN);
         ran(lock, run);
         tracing::warn!(
             lock,

@@ -127,6 +127,11 @@ macro_rules! setter {
             $at $meta offset(offset: std::time::Duration) options.offset = offset
         );
     };
+    (replace $at:tt $meta:tt) => {
+        $crate::api::lock_options::set!(
+            $at $meta replace(replace: bool) options.replace = replace
+        );
+    };
     (schedule ($($at:tt)+) [$($meta:tt)*]) => {
         $($meta)*
         pub fn schedule(mut self, schedule: impl AsRef<str>) -> Self {

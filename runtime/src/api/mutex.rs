@@ -172,6 +172,43 @@ impl Mutex {
         /// [`Locks::inspect`](crate::Locks::inspect) show: 1 to 128 bytes without control
         /// characters. By default there is none.
         owner;
+        /// Lets a newer run take the place of this one. The default is `false`.
+        ///
+        /// As soon as another acquisition *waits* for the lock, the lease is lost with
+        /// [`LossReason::Replaced`](crate::LossReason::Replaced): its work is cancelled, the lock is
+        /// released when the [`Lease`] is dropped, and the one that waits gets it, with a greater fencing
+        /// token. So two runs never hold the lock at once. Of several that wait, each gets the lock and is
+        /// replaced by the next, within milliseconds. An acquisition that does not wait replaces nothing.
+        ///
+        /// With `once_per` or a schedule, the lease ends with its tick instead, also if nobody waits: the
+        /// run of the next tick takes its place, and the callers of the same tick do not.
+        ///
+        /// The server tells the holder by the message that recalls a [lingering](Self::linger) lock, so
+        /// [`Holder::may_be_idle`](crate::Holder) is true. If no message arrives, the holder learns it
+        /// within a third of its TTL; with a pool of your own, not at all: then the newer run waits until
+        /// the older one ends. Work that can't be cancelled, because it blocks its thread, keeps the lock
+        /// for the rest of its TTL. On a quorum it is refused.
+        ///
+        /// The idea is `concurrencyPolicy: Replace` of Kubernetes' `CronJob`.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use leasehold::LossReason;
+        ///
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), leasehold::LockError> {
+        /// # let locks = leasehold::Locks::in_memory();
+        /// let index = locks.mutex("search-index").replace(true);
+        /// let older = index.lock().await?;
+        /// let newer = tokio::spawn(async move { index.lock().await });
+        /// assert_eq!(older.lost().await, LossReason::Replaced);
+        /// drop(older);
+        /// newer.await.expect("it does not panic")?.release().await?;
+        /// # Ok(())
+        /// # }
+        /// ```
+        replace;
     }
 
     common_setters!((spec.given));

@@ -24,6 +24,8 @@ impl Call {
         /// Lets the body succeed once in each tick of a calendar.
         #[cfg(feature = "calendar")]
         schedule;
+        /// Lets a newer call take the place of this one.
+        replace;
         /// A name for the holder.
         owner;
     }

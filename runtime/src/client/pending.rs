@@ -123,7 +123,7 @@ impl PendingRequest {
         Err(match answer {
             Attempt::Granted { token } => return Ok(self.take_grant(token)),
             Attempt::GrantedTick { token, tick } => {
-                return Ok(Grant { tick: Some(tick), ..self.take_grant(token) });
+                return Ok(self.take_grant(token).in_tick(tick, self.now()));
             }
             Attempt::Done { completed, until, left } => {
                 self.in_flight.left_queue();

@@ -145,6 +145,17 @@ pub(crate) const SCHEDULE: Rule = Rule {
     ..rule("schedule")
 };
 
+/// Of `replace`.
+pub(crate) const REPLACE: Rule = Rule {
+    is_for_mutexes: true,
+    not_with: &[
+        ("once", "work that is done once has no newer run"),
+        ("hold_at_least", "a lock that is kept from all can't go to a newer run"),
+        ("linger", "a lock that lingers is free for others on demand, and its work goes on"),
+    ],
+    ..rule("replace")
+};
+
 /// All rules.
-pub(crate) const ALL: [Rule; 8] =
-    [TTL, MAX_HOLD, HOLD_AT_LEAST, LINGER, ONCE, SCHEDULE, ONCE_PER, OFFSET];
+pub(crate) const ALL: [Rule; 9] =
+    [TTL, MAX_HOLD, HOLD_AT_LEAST, LINGER, ONCE, SCHEDULE, ONCE_PER, OFFSET, REPLACE];

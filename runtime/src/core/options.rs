@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::error::LockError;
 use super::option_rules::{
-    ALL, HOLD_AT_LEAST, LINGER, MAX_HOLD, OFFSET, ONCE, ONCE_PER, Rule, SCHEDULE, TTL,
+    ALL, HOLD_AT_LEAST, LINGER, MAX_HOLD, OFFSET, ONCE, ONCE_PER, REPLACE, Rule, SCHEDULE, TTL,
 };
 
 /// How long an acquisition waits for its lock.
@@ -53,6 +53,8 @@ pub(crate) struct Options {
     pub(crate) once_per: Option<Duration>,
     /// When a tick began, counted from the Unix epoch.
     pub(crate) offset: Duration,
+    /// A newer acquisition ends the lease.
+    pub(crate) replace: bool,
     /// Ticks of a calendar take the place of those of `once_per`.
     pub(crate) has_schedule: bool,
 }
@@ -69,6 +71,7 @@ impl Default for Options {
             once: None,
             once_per: None,
             offset: Duration::ZERO,
+            replace: false,
             has_schedule: false,
         }
     }
@@ -112,6 +115,7 @@ impl Options {
             (&SCHEDULE, self.has_schedule.then_some(Duration::ZERO)),
             (&ONCE_PER, self.once_per),
             (&OFFSET, unless_zero(self.offset)),
+            (&REPLACE, self.replace.then_some(Duration::ZERO)),
         ]);
         for (rule, time) in given.0 {
             if let Some(time) = time

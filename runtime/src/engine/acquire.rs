@@ -2,6 +2,7 @@
 //! up.
 
 mod adopt;
+mod check;
 mod local;
 #[cfg(feature = "tower")]
 mod look;

@@ -1,5 +1,6 @@
 //! The guard of an acquired lock, and how it ends.
 
+mod give_way;
 mod handle;
 #[cfg(feature = "tower")]
 mod keep;
@@ -15,6 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::give_way::give_way;
 pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;
 pub(crate) use self::scope::OwnLock;
@@ -105,6 +107,9 @@ impl Lease {
         let hold = Hold::new(&local.request, local.fence);
         if let Some(id) = hold.id() {
             let _ = local.hold.set(id);
+        }
+        if local.is_replaceable() {
+            give_way(&self.shared.client, local);
         }
         self.hold = hold;
         self

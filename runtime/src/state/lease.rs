@@ -48,6 +48,8 @@ pub(crate) struct LocalLease {
     is_all_answered: bool,
     /// A release got no answer, so the next one may find nothing.
     is_release_unconfirmed: AtomicBool,
+    /// A newer acquisition may end it at any time.
+    is_replaceable: bool,
     phase: Phase,
     changed: Notify,
     /// Its entry in the keeper's timetable, if it has one.
@@ -62,6 +64,7 @@ impl LocalLease {
         let Grant { request, fence, times, tick, place: _ } = grant;
         context.shutdown.lease_begins();
         telemetry::began(&request);
+        let is_replaceable = options.replace && tick.is_none();
         let deadlines = Deadlines::new(times, request.ttl, options, || context.store.now());
         Self {
             request,
@@ -74,7 +77,9 @@ impl LocalLease {
             deadlines,
             is_suspect: AtomicBool::new(false),
             is_counted_out: AtomicBool::new(false),
-            is_all_answered: times.is_all_answered,
+            // Commands that mark it may arrive late.
+            is_all_answered: times.is_all_answered && !is_replaceable,
+            is_replaceable,
             is_release_unconfirmed: AtomicBool::new(false),
             phase: Phase::default(),
             changed: Notify::new(),
@@ -188,7 +193,8 @@ impl LocalLease {
     /// The times for the next holder in this process, once this holder has ended the lease.
     /// `None` if the lease is to be released instead.
     pub(crate) fn times_to_hand_over(&self, now: Instant) -> Option<GrantTimes> {
-        let is_sure = !self.is_suspect() && !self.context.shutdown.has_begun();
+        let is_sure =
+            !self.is_suspect() && !self.is_replaceable && !self.context.shutdown.has_begun();
         self.deadlines.times_to_hand_over(now).filter(|_| is_sure)
     }
 
@@ -215,13 +221,17 @@ impl LocalLease {
         if !self.phase.is_held() {
             return false;
         }
-        if now >= self.deadline() {
-            let reason = if self.is_final() { LossReason::MaxHold } else { LossReason::Expired };
+        if let Some(reason) = self.deadlines.end(now) {
             self.lose(reason);
         } else if self.context.shutdown.is_over() {
             self.lose(LossReason::ShutDown);
         }
         self.phase.is_held()
+    }
+
+    /// Returns true if a newer acquisition may end it at any time.
+    pub(crate) fn is_replaceable(&self) -> bool {
+        self.is_replaceable
     }
 
     /// Returns true if the last renewal failed: the lease may already be lost on the store.

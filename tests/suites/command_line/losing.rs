@@ -176,3 +176,18 @@ fn nothing_outlives_the_command() {
     next_is_alone(&server, &folder);
     assert_eq!(process.code(), 3);
 }
+
+/// A newer command takes the place, when the older one has ended.
+#[test]
+fn a_newer_command_replaces_it() {
+    let (server, folder) = (Server::start(), Folder::new());
+    let options = ["--ttl", "10s", "--grace", "200ms", "--replace", "--wait", "1m"];
+    let mut older = start(&server, &folder, &options, WORK);
+    let mut newer = with(&server, &["run", "k"]);
+    newer.args(options).args(["--", "sh", "-c", LOOK]).current_dir(&folder.0);
+    let newer = told(&mut newer);
+    assert_eq!(newer.code, 0, "someone works without the lock: {newer:?}");
+    assert_eq!(older.code(), 121);
+    let refused = tell(&server, &["run", "k", "--replace", "--", "true"]);
+    assert!(refused.code == 125 && refused.err.contains("--wait"), "{refused:?}");
+}

@@ -26,6 +26,7 @@ mod queue_kinds;
 mod rates;
 mod reentrant;
 mod renewals;
+mod replace;
 mod rw;
 mod rw_queue;
 mod semaphore;
@@ -69,6 +70,7 @@ macro_rules! conformance {
         super::rates::cases!(crate::conformance::case);
         super::reentrant::cases!(crate::conformance::case);
         super::renewals::cases!(crate::conformance::case);
+        super::replace::cases!(crate::conformance::case);
         super::rw::cases!(crate::conformance::case);
         super::rw_queue::cases!(crate::conformance::case);
         super::semaphore::cases!(crate::conformance::case);

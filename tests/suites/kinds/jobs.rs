@@ -275,6 +275,61 @@ async fn short_ticks_are_not_slept_through_while_another_process_runs() {
     second.abort();
 }
 
+/// The next tick is run in time, and no two runs at once.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_outlasts_its_tick_is_replaced() {
+    an_hour_has_begun().await;
+    let (first, faults) = Locks::in_memory_with_faults();
+    let second = Locks::over(faults.store().clone());
+    let (runs, running) = (Runs::default(), Arc::new(AtomicU64::new(0)));
+    let mut started = JoinSet::new();
+    for locks in [&first, &second] {
+        let job = locks.mutex("job").once_per(HOUR).replace(true).job().jitter(Duration::ZERO);
+        let (runs, running) = (runs.clone(), running.clone());
+        started.spawn(async move {
+            job.run(|lease| {
+                let (runs, running) = (runs.clone(), running.clone());
+                async move {
+                    let _one = Counted::new(&running);
+                    // Each second run takes too long.
+                    let begun = runs.all().iter().filter(|run| !run.1).count();
+                    runs.note(&lease, false).unwrap_err();
+                    sleep(if begun % 2 == 0 { HOUR / 4 } else { HOUR * 5 / 4 }).await;
+                    runs.note(&lease, true)
+                }
+            })
+            .await
+        });
+    }
+    sleep(HOUR * 7 + MINUTE * 59).await;
+    let ticks = |is_success| {
+        let all = runs.all().into_iter().filter(|run| run.1 == is_success).map(|run| run.0);
+        all.collect::<Vec<_>>()
+    };
+    let (begun, done) = (ticks(false), ticks(true));
+    assert_eq!(begun.len(), 8, "{begun:?}");
+    for pair in begun.windows(2) {
+        assert_eq!(pair[1].duration_since(pair[0]).unwrap(), HOUR);
+    }
+    assert_eq!(done.len(), 4, "{done:?}");
+}
+
+/// Counts the runs that are under way.
+struct Counted(Arc<AtomicU64>);
+
+impl Counted {
+    fn new(all: &Arc<AtomicU64>) -> Self {
+        assert_eq!(all.fetch_add(1, Ordering::Relaxed), 0, "two runs at once");
+        Self(all.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[tokio::test]
 async fn what_has_no_ticks_is_no_job() {
     let locks = Locks::in_memory();

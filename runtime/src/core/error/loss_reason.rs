@@ -27,6 +27,9 @@ pub enum LossReason {
     Forced,
     /// Its `max_hold` is over.
     MaxHold,
+    /// With [`replace`](crate::Mutex::replace): another acquisition waits for the lock, or its tick is
+    /// over.
+    Replaced,
     /// The client was shut down before its holder released it.
     ShutDown,
     /// Its holder released it while a nested call of a `reentrant` function still ran under
@@ -41,6 +44,7 @@ impl fmt::Display for LossReason {
             Self::Taken => "another holder has taken the lock since",
             Self::Forced => "it was taken by force",
             Self::MaxHold => "its `max_hold` is over",
+            Self::Replaced => "a newer run takes its place (`replace`)",
             Self::ShutDown => "the lock client was shut down while it was held",
             Self::Released => "the call that had acquired it ended first, and released it",
         })
@@ -55,9 +59,17 @@ impl LossReason {
             Self::Taken => "taken",
             Self::Forced => "forced",
             Self::MaxHold => "max_hold",
+            Self::Replaced => "replaced",
             Self::ShutDown => "shutdown",
             Self::Released => "released",
         }
+    }
+
+    /// Returns true if the lease is still its holder's on the store, who releases it as soon as its work
+    /// has stopped.
+    #[cfg(feature = "tower")]
+    pub(crate) fn ends_by_release(self) -> bool {
+        matches!(self, Self::MaxHold | Self::Replaced)
     }
 
     /// Why a ticket can't be adopted whose lease ended so.
@@ -69,7 +81,9 @@ impl LossReason {
                  server or prefix"
             }
             Self::MaxHold => "the `max_hold` of its lease is over",
-            Self::Forced | Self::ShutDown | Self::Released => "its lease was taken by force",
+            Self::Forced | Self::Replaced | Self::ShutDown | Self::Released => {
+                "its lease was taken by force"
+            }
         }
     }
 }

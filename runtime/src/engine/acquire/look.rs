@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::single::check;
+use super::check::check;
 use crate::core::options::Options;
 use crate::engine::lease::{LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tracing::Instrument;
 
+use super::check::check;
 use super::local::{Entered, enter, take_up, try_enter};
 use super::schedule::AskSchedule;
 use super::ticks::Ticks;
@@ -17,7 +18,6 @@ use crate::client::pending::PendingRequest;
 use crate::core::error::{LockError, Step};
 use crate::core::log_rate::seldom;
 use crate::core::options::{Options, Wait};
-use crate::core::timers::check_timers;
 use crate::engine::lease::{Lease, LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;
 use crate::local_queue::{Admission, Waiter};
@@ -83,23 +83,6 @@ async fn acquire_in_a_tick(
             return result;
         }
     }
-}
-
-/// Refuses what is invalid, without asking the store.
-pub(super) fn check(
-    shared: &Shared,
-    spec: &RequestSpec,
-    options: &Options,
-) -> Result<(), LockError> {
-    let client = &shared.client;
-    client.check_not_forked(Step::Acquire, &spec.key)?;
-    check_timers()?;
-    options.check(spec.kind.is_mutex())?;
-    options.check_longest(client.store.longest_ttl())?;
-    if matches!(spec.kind, Kind::Once(_)) && !client.store.has_queue() {
-        return Err(LockError::Unsupported { what: "work that succeeds once" });
-    }
-    Ok(())
 }
 
 /// Acquires a lock for a caller that has waited since `begun`, and comes to the local queue `now`.

@@ -163,13 +163,12 @@ impl Lease {
         is_success: bool,
     ) -> Option<impl Future<Output = ()> + Send + use<>> {
         let (is_held, loss) = (self.is_held(), self.local().loss_so_far());
-        // The end of `max_hold` frees the lock by a release.
-        if !is_held && loss != Some(LossReason::MaxHold) {
+        if !is_held && !loss.is_some_and(LossReason::ends_by_release) {
             return None;
         }
         Some(async move {
             if !is_held {
-                self.release_after_max_hold().await;
+                self.release_after_loss().await;
             } else if is_success && self.may_complete() {
                 let _ = self.complete().await;
             } else {
@@ -179,7 +178,7 @@ impl Lease {
     }
 
     #[cfg(feature = "tower")]
-    async fn release_after_max_hold(&mut self) {
+    async fn release_after_loss(&mut self) {
         self.client().keeper.forget(self.local());
         if let Ok(answer) = self.local().send_release(false).await {
             self.rest = Rest::Nothing;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::grant::GrantTimes;
+use crate::core::error::LossReason;
 use crate::core::options::Options;
 use crate::store::validity;
 
@@ -30,6 +31,10 @@ pub(super) struct Deadlines {
     /// When it is lost even if it is renewed. Counted from when the grant was asked for,
     /// because the earlier time is the safe one.
     max_hold_until: Option<Instant>,
+    /// When its tick ends, if it has ticks.
+    tick_ends: Option<Instant>,
+    /// It is lost at that time, because a newer run takes its place.
+    is_replaced_then: bool,
 }
 
 impl Deadlines {
@@ -48,12 +53,15 @@ impl Deadlines {
             deadline: AtomicU64::new(nanos(times.deadline.saturating_duration_since(times.sent))),
             is_offer: AtomicBool::new(times.is_offer),
             unanswered_since: times.unanswered_since,
-            may_be_refilled: times.may_be_refilled,
+            // The mark of a lease that may be replaced reserves tokens.
+            may_be_refilled: times.may_be_refilled || options.replace,
             ttl,
             is_renewed: options.auto_renew,
             // Here the later time is the safe one.
             keep_until: keep.map(|keep| received() + keep),
             max_hold_until: options.max_hold.map(|most| times.sent + most),
+            tick_ends: times.tick_ends,
+            is_replaced_then: options.replace,
         }
     }
 
@@ -66,6 +74,19 @@ impl Deadlines {
         // No later renewal reaches further than one that `max_hold` has cut off.
         let drift = self.ttl.saturating_sub(validity(self.ttl));
         self.max_hold_until.is_some_and(|most| self.deadline() + drift >= most)
+    }
+
+    /// How it has ended by itself, if it has.
+    pub(super) fn end(&self, now: Instant) -> Option<LossReason> {
+        if now >= self.deadline() {
+            return Some(if self.is_final() { LossReason::MaxHold } else { LossReason::Expired });
+        }
+        self.replaced_at().filter(|at| now >= *at).map(|_| LossReason::Replaced)
+    }
+
+    /// When the run of the next tick takes its place.
+    fn replaced_at(&self) -> Option<Instant> {
+        self.tick_ends.filter(|_| self.is_replaced_then)
     }
 
     /// The TTL that a renewal sent now asks for: the whole, or the rest of `max_hold`. `None`
@@ -97,7 +118,8 @@ impl Deadlines {
     /// `sent`.
     pub(super) fn next_due(&self, sent: Instant) -> Instant {
         let is_last = self.is_final() || !self.is_renewed;
-        if is_last { self.deadline() } else { sent + self.ttl / 3 }
+        let due = if is_last { self.deadline() } else { sent + self.ttl / 3 };
+        self.replaced_at().map_or(due, |at| at.min(due))
     }
 
     /// Returns true if no renewal has confirmed it yet.
@@ -137,6 +159,7 @@ impl Deadlines {
             unanswered_since: self.unanswered_since,
             may_be_refilled: self.may_be_refilled,
             is_all_answered: false,
+            tick_ends: self.tick_ends,
         };
         // All commands of the request have the whole TTL, so a late one cannot shorten the next
         // holder's lease.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::core::fence::Fence;
-use crate::store::{Request, TickTimes, validity};
+use crate::store::{Kind, Request, TickTimes, validity};
 
 /// A lease's key in the keeper's timetable: when it is due, and a number that makes the key
 /// unique.
@@ -26,6 +26,16 @@ impl Grant {
         let fence = request.kind.is_fenced().then(|| Fence::new(token));
         Self { request, fence, times, tick: None, place: None }
     }
+
+    /// The same, of work with ticks, whose answer arrived now. So on this clock the tick ends no earlier
+    /// than on the server's, if both run equally fast.
+    pub(crate) fn in_tick(mut self, tick: TickTimes, now: Instant) -> Self {
+        if let Kind::Once(once) = self.request.kind {
+            let left = once.tick_ends(tick.granted).saturating_sub(tick.granted);
+            self.times.tick_ends = Some(now + Duration::from_millis(left));
+        }
+        Self { tick: Some(tick), ..self }
+    }
 }
 
 /// The times of a grant.
@@ -45,6 +55,8 @@ pub(crate) struct GrantTimes {
     /// Every command of its request was answered, and the grant's own token is the only one that
     /// was used. So no late copy can arrive, and the store may forget the request.
     pub(crate) is_all_answered: bool,
+    /// When the tick of its work ends, if it has ticks.
+    pub(crate) tick_ends: Option<Instant>,
 }
 
 /// An unconfirmed offer is handed over only with this much time left. That is half of its life,
@@ -61,6 +73,7 @@ impl GrantTimes {
             unanswered_since: None,
             may_be_refilled: false,
             is_all_answered: false,
+            tick_ends: None,
         }
     }
 

@@ -15,6 +15,7 @@ const SHUT_DOWN: u8 = 6;
 /// The store says that it is not held. Whether force took it is not known yet.
 const GONE_EXPIRED: u8 = 7;
 const GONE_TAKEN: u8 = 8;
+const REPLACED: u8 = 9;
 
 /// The phase, in one byte: each question is one load.
 #[derive(Debug, Default)]
@@ -56,6 +57,7 @@ impl Phase {
             LossReason::Taken => TAKEN,
             LossReason::Forced => FORCED,
             LossReason::MaxHold => MAX_HOLD,
+            LossReason::Replaced => REPLACED,
             LossReason::ShutDown => SHUT_DOWN,
             // Its holder ended it: that is no loss of the holder's.
             LossReason::Released => return false,
@@ -86,6 +88,7 @@ fn lost(phase: u8) -> Option<LossReason> {
         TAKEN => LossReason::Taken,
         FORCED => LossReason::Forced,
         MAX_HOLD => LossReason::MaxHold,
+        REPLACED => LossReason::Replaced,
         SHUT_DOWN => LossReason::ShutDown,
         _ => return None,
     })

@@ -51,8 +51,10 @@ impl fmt::Debug for Hold {
 /// Logs a loss, in the span of its lease if there is one.
 pub(crate) fn lost(request: &Request, reason: LossReason, hold: Option<&Id>) {
     let (kind, lock) = (kind_name(request.kind), request.key.log_label());
-    let reason = reason.name();
-    if let Some(id) = hold {
+    let (is_replaced, reason) = (reason == LossReason::Replaced, reason.name());
+    if is_replaced {
+        tracing::info!(lock, kind, reason, "a lease was lost");
+    } else if let Some(id) = hold {
         tracing::warn!(parent: id.clone(), lock, kind, reason, "a lease was lost");
     } else {
         tracing::warn!(lock, kind, reason, "a lease was lost");

@@ -11,6 +11,7 @@ pub(crate) enum Run {
     Failed,
     Panicked,
     Lost,
+    Replaced,
 }
 
 impl Run {
@@ -22,6 +23,7 @@ impl Run {
             Self::Failed => "failed",
             Self::Panicked => "panicked",
             Self::Lost => "lost",
+            Self::Replaced => "replaced",
         }
     }
 }

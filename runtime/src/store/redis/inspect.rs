@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod hostile;
+mod job;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::Value;
 
+use self::job::part;
 use super::answer::{is_wrong_type, numbers, unreadable};
 use super::encode::Encoder;
 use super::encoded::Encoded;
@@ -16,10 +18,9 @@ use super::transport::Transport;
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::store::inspection::MOST;
-use crate::store::job_info::{DoneTick, JobNotes};
+use crate::store::job_info::JobNotes;
 use crate::store::{
-    AskedAgain, ClientId, ClientInfo, Holder, JobRuns, LastSuccess, LockInfo, LockKind, Note,
-    RequestId, StoreError, Waiter,
+    ClientId, ClientInfo, Holder, LastSuccess, LockInfo, LockKind, RequestId, StoreError, Waiter,
 };
 
 /// Reads a lock, then the description of each client that holds it or waits for it.
@@ -225,24 +226,7 @@ impl Inspection {
 
     /// What is noted of a job.
     fn notes(&self) -> JobNotes {
-        let done = |at: usize| part(&self.done, at);
-        let run = |at: usize| part(&self.runs, at);
-        JobNotes {
-            now: self.now / 1000,
-            done: done(0).and_then(|ends| {
-                let [completed, began, granted] = [done(13)?, done(26)?, done(39)?];
-                Some(DoneTick { began, ends, completed, granted })
-            }),
-            runs: run(0).and_then(|first| {
-                let id = RequestId::read(self.runs.as_bytes().get(39..73)?)?;
-                let count = self.runs.get(73..)?.parse().ok()?;
-                Some(JobRuns { first, last: run(13)?, tick: run(26)?, id, count })
-            }),
-            asked_again: part(&self.again, 0).and_then(|at| {
-                let (by, why) = self.again.get(13..)?.split_once('\n')?;
-                Some(AskedAgain::new(at, &Note::new(by)?, Note::new(why).as_ref()))
-            }),
-        }
+        job::notes(self.now / 1000, &self.done, &self.runs, &self.again)
     }
 
     fn record(&self) -> Option<Record<'_>> {
@@ -319,11 +303,6 @@ impl Inspection {
         let holders = mutex.into_iter().chain(others).collect();
         LockInfo { kind: Some(kind), holders, held, kept, ..known }
     }
-}
-
-/// A number of 13 digits.
-fn part(text: &str, at: usize) -> Option<u64> {
-    text.get(at..at + 13)?.parse().ok()
 }
 
 fn foreign() -> LockInfo {

@@ -1,4 +1,5 @@
-//! Wakes jobs that sleep until their next tick, when their work may run again.
+//! Wakes what waits for news of a lock: jobs that sleep until their next tick, when their work may run
+//! again; and leases that may be replaced, when others want their lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +14,12 @@ use crate::keeper::Keeper;
 use crate::store::{Ask, LimitCommand, Store};
 use crate::system;
 
-/// How often lost messages wake all jobs at most: each asks the store.
+/// How often lost messages wake all at most: each asks the store.
 const MISSED: Duration = Duration::from_secs(60);
 
-/// The jobs of a client.
+/// The jobs of a client, or its leases that may be replaced.
 #[derive(Debug)]
-pub(super) struct SleepingJobs {
+pub(super) struct Wakeups {
     keeper: Keeper,
     by_key: Mutex<HashMap<LockKey, Vec<Arc<Notify>>>>,
     missed: Mutex<Option<Instant>>,
@@ -26,17 +27,17 @@ pub(super) struct SleepingJobs {
     are_watched: AtomicBool,
 }
 
-impl SleepingJobs {
+impl Wakeups {
     pub(super) fn new(keeper: Keeper) -> Self {
         let (by_key, missed, are_watched) =
             (Mutex::default(), Mutex::default(), AtomicBool::new(false));
         Self { keeper, by_key, missed, are_watched }
     }
 
-    /// The work of this lock may run again.
+    /// There is news of this lock.
     pub(super) fn wake(&self, key: &LockKey) {
-        for job in lock(&self.by_key).get(key).into_iter().flatten() {
-            job.notify_one();
+        for woken in lock(&self.by_key).get(key).into_iter().flatten() {
+            woken.notify_one();
         }
     }
 
@@ -53,26 +54,26 @@ impl SleepingJobs {
             }
             *missed = Some(now);
         }
-        by_key.values().flatten().for_each(|job| job.notify_one());
+        by_key.values().flatten().for_each(|woken| woken.notify_one());
     }
 }
 
-/// A job that can be woken, until it is dropped.
+/// Somebody who can be woken, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct JobRoute {
-    all: Arc<SleepingJobs>,
+pub(crate) struct Wakeup {
+    all: Arc<Wakeups>,
     key: LockKey,
     woken: Arc<Notify>,
 }
 
-impl JobRoute {
-    pub(super) fn open(all: &Arc<SleepingJobs>, key: &LockKey) -> Self {
+impl Wakeup {
+    pub(super) fn open(all: &Arc<Wakeups>, key: &LockKey) -> Self {
         let (key, woken) = (key.clone(), Arc::new(Notify::new()));
         lock(&all.by_key).entry(key.clone()).or_default().push(woken.clone());
         Self { all: all.clone(), key, woken }
     }
 
-    /// Waits until its work may run again. Cancel safe.
+    /// Waits until there is news of its lock. Cancel safe.
     pub(crate) async fn woken(&self) {
         self.woken.notified().await;
     }
@@ -92,16 +93,16 @@ impl JobRoute {
     }
 }
 
-impl Drop for JobRoute {
+impl Drop for Wakeup {
     fn drop(&mut self) {
         // In a process that was forked off, the routes may stay locked.
         if self.all.keeper.is_forked() {
             return;
         }
         let mut by_key = lock(&self.all.by_key);
-        if let Some(jobs) = by_key.get_mut(&self.key) {
-            jobs.retain(|job| !Arc::ptr_eq(job, &self.woken));
-            if jobs.is_empty() {
+        if let Some(others) = by_key.get_mut(&self.key) {
+            others.retain(|other| !Arc::ptr_eq(other, &self.woken));
+            if others.is_empty() {
                 by_key.remove(&self.key);
             }
         }

@@ -1,0 +1,31 @@
+//! Reads what is noted of a job.
+
+use crate::store::job_info::{DoneTick, JobNotes};
+use crate::store::{AskedAgain, JobRuns, Note, RequestId};
+
+/// The time of the server in milliseconds, and three keys; see `lua/include/done.lua`,
+/// `lua/include/runs.lua` and `lua/mutex/run_again.lua`.
+pub(super) fn notes(now: u64, done: &str, runs: &str, again: &str) -> JobNotes {
+    JobNotes { now, done: tick(done), runs: read_runs(runs), asked_again: asked(again) }
+}
+
+fn tick(done: &str) -> Option<DoneTick> {
+    let [ends, completed] = [part(done, 0)?, part(done, 13)?];
+    Some(DoneTick { began: part(done, 26)?, ends, completed, granted: part(done, 39)? })
+}
+
+fn read_runs(runs: &str) -> Option<JobRuns> {
+    let id = RequestId::read(runs.as_bytes().get(39..73)?)?;
+    let count = runs.get(73..)?.parse().ok()?;
+    Some(JobRuns { first: part(runs, 0)?, last: part(runs, 13)?, tick: part(runs, 26)?, id, count })
+}
+
+fn asked(again: &str) -> Option<AskedAgain> {
+    let (by, why) = again.get(13..)?.split_once('\n')?;
+    Some(AskedAgain::new(part(again, 0)?, &Note::new(by)?, Note::new(why).as_ref()))
+}
+
+/// A number of 13 digits.
+pub(super) fn part(text: &str, at: usize) -> Option<u64> {
+    text.get(at..at + 13)?.parse().ok()
+}
