@@ -1,10 +1,18 @@
 //! The command line: its commands and their options.
 
 #[cfg(unix)]
+mod run;
+mod time;
+
+#[cfg(unix)]
 use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+
+#[cfg(unix)]
+pub(super) use self::run::{Run, Waiting};
+use self::time::time;
 
 /// Looks at locks, frees them, and runs commands under them.
 #[derive(Debug, Parser)]
@@ -206,112 +214,6 @@ pub(super) struct People {
     pub(super) allow_run_again: bool,
 }
 
-/// How long `run` waits for the lock.
-#[cfg(unix)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waiting {
-    For(Duration),
-    Forever,
-}
-
-#[cfg(unix)]
-#[derive(Args, Debug)]
-pub(super) struct Run {
-    /// The name of the lock
-    pub(super) key: String,
-    /// How long the lock stays held if this machine dies. It is renewed every third of it
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
-    pub(super) ttl: Duration,
-    /// How long to wait for the lock, such as 5m, or `forever`
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = waiting)]
-    pub(super) wait: Waiting,
-    /// Lets this many hold the lock at a time
-    #[arg(long, value_name = "COUNT")]
-    pub(super) permits: Option<u32>,
-    /// How many of the permits the command takes
-    #[arg(long, value_name = "COUNT", default_value_t = 1, requires = "permits")]
-    pub(super) weight: u32,
-    /// Ends the command when it has held the lock for so long
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    pub(super) max_hold: Option<Duration>,
-    /// Runs nothing for so long after the command has succeeded
-    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["permits", "once_per"])]
-    pub(super) once: Option<Duration>,
-    /// Lets the command succeed once in each such period of the server's clock: UTC, weeks from Monday
-    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "permits")]
-    pub(super) once_per: Option<Duration>,
-    /// Shifts the periods of --once-per
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "once_per")]
-    pub(super) offset: Option<Duration>,
-    /// Lets the command succeed once in each tick of a calendar: a pattern of cron, or hourly, daily,
-    /// weekly, monthly or yearly, in a time zone, such as 'daily in Europe/Berlin'
-    #[arg(
-        long,
-        value_name = "PATTERN in ZONE",
-        conflicts_with_all = ["permits", "once", "once_per", "offset"]
-    )]
-    pub(super) schedule: Option<String>,
-    /// Ends the command when another one waits for the lock; with --once-per or --schedule, at the end
-    /// of its tick
-    #[arg(long, requires = "wait", conflicts_with_all = ["permits", "once"])]
-    pub(super) replace: bool,
-    /// What `ls` and `show` say about the holder
-    #[arg(long)]
-    pub(super) note: Option<String>,
-    /// A name for the holder
-    #[arg(long)]
-    pub(super) owner: Option<String>,
-    /// The time between TERM and KILL when the lock is lost [default: a quarter of the TTL, at
-    /// most 5s]
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    pub(super) grace: Option<Duration>,
-    /// Says nothing if others hold the lock, or the work is done
-    #[arg(long, short)]
-    pub(super) quiet: bool,
-    /// The command and its arguments. No shell reads them
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(super) command: Vec<OsString>,
-}
-
-/// Reads a time such as `30s` or `1h 30m`.
-fn time(text: &str) -> Result<Duration, String> {
-    // humantime 2.4 panics at 2^64 seconds. Five numbers of eleven digits are less, in years.
-    if text.len() > 64 || text.split(|char: char| !char.is_ascii_digit()).any(|it| it.len() > 11) {
-        return Err("it is too long".to_owned());
-    }
-    if let Some(why) = of_a_calendar(text) {
-        return Err(why.to_owned());
-    }
-    humantime::parse_duration(text)
-        .map_err(|error| format!("{error}; write it like 500ms, 30s, 5m or 1h"))
-}
-
-/// What is wrong with a text that names a unit of the calendar, if it does. humantime takes them
-/// for 30.44 and 365.25 days, so a job "of each month" would follow no calendar. And `M` is one
-/// letter from a minute. The attribute says the same.
-fn of_a_calendar(text: &str) -> Option<&'static str> {
-    text.split(|char: char| !char.is_alphabetic()).find_map(|unit| match unit {
-        "M" => Some(
-            "`M` is a month, which has no fixed length; write 1m for a minute, or 30days; for a job \
-             of each month, put the month into the lock's name",
-        ),
-        "month" | "months" => Some(
-            "a month has no fixed length; write 30days; for a job of each month, put the month into \
-             the lock's name, such as report-2026-11",
-        ),
-        "y" | "yr" | "yrs" | "year" | "years" => Some(
-            "a year has no fixed length; write 365days; for a job of each year, put the year into \
-             the lock's name, such as report-2026",
-        ),
-        _ => None,
-    })
-}
-
-#[cfg(unix)]
-fn waiting(text: &str) -> Result<Waiting, String> {
-    if text == "forever" { Ok(Waiting::Forever) } else { time(text).map(Waiting::For) }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -321,33 +223,5 @@ mod tests {
     #[test]
     fn the_options_fit_together() {
         Cli::command().debug_assert();
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_wait_has_a_unit_or_no_end() {
-        assert_eq!(waiting("5m"), Ok(Waiting::For(Duration::from_secs(300))));
-        assert_eq!(waiting("forever"), Ok(Waiting::Forever));
-        assert!(waiting("5").is_err());
-    }
-
-    #[test]
-    fn units_of_the_calendar_are_refused() {
-        for (text, better) in [
-            ("1M", "write 1m for a minute, or 30days"),
-            ("1 month", "write 30days"),
-            ("1day 2months", "write 30days"),
-            ("1y", "write 365days"),
-            ("1yr", "write 365days"),
-            ("2yrs", "write 365days"),
-            ("1year 1s", "write 365days"),
-            ("2years", "write 365days"),
-        ] {
-            let said = time(text).unwrap_err();
-            assert!(said.contains("has no fixed length") && said.contains(better), "{said}");
-        }
-        for text in ["1m", "1min", "2minutes", "1ms", "1d", "1day", "2w", "1week"] {
-            assert!(time(text).is_ok(), "{text}");
-        }
     }
 }
