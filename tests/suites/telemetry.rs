@@ -67,6 +67,58 @@ async fn each_metric_counts_what_its_name_says() {
     assert!(!counted.keys().any(|name| name.contains("secret")), "{counted:?}");
 }
 
+/// A job says what it runs, how that ended, and when it last succeeded.
+#[tokio::test(start_paused = true)]
+async fn jobs_say_how_they_go() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    // Each with its outcome, if it has one.
+    let look = || {
+        let metrics = snapshotter.snapshot().into_vec().into_iter();
+        let values = metrics.filter_map(|(key, _, _, value)| {
+            let labels: Vec<_> = key.key().labels().skip(1).map(metrics::Label::value).collect();
+            let name = key.key().name().strip_prefix("leasehold_job_")?;
+            let value = match value {
+                DebugValue::Gauge(value) => value.into_inner(),
+                DebugValue::Counter(count) => f64::from(u32::try_from(count).unwrap()),
+                DebugValue::Histogram(_) => return None,
+            };
+            Some((format!("{name} {}", labels.join(" ")).trim_end().to_owned(), value))
+        });
+        values.collect::<BTreeMap<_, _>>()
+    };
+    let locks = Locks::in_memory();
+    let day = Duration::from_secs(24 * 60 * 60);
+    let job = locks.mutex("nightly").label("nightly").once_per(day).job().retry(day / 100);
+    let mut begun = 0;
+    let work = |_| {
+        begun += 1;
+        let is_first = begun == 1;
+        async move {
+            sleep(day / 1000).await;
+            if is_first { Err("no") } else { Ok(()) }
+        }
+    };
+    let mut running = Box::pin(job.run(work));
+    // The first run goes on, then fails; the second succeeds.
+    for (after, is_running, [failed, succeeded]) in [
+        (day / 2000, true, [false, false]),
+        (day / 500, false, [true, false]),
+        (day / 50, false, [false, true]),
+    ] {
+        tokio::time::timeout(after, &mut running).await.unwrap_err();
+        let seen = look();
+        let value = |name: &str| seen.get(name).copied().unwrap_or_default();
+        assert_eq!(value("running_since_seconds") > 1.0e9, is_running, "{seen:?}");
+        let ended = ["failed", "succeeded"].map(|how| value(&format!("runs_total {how}")) > 0.0);
+        assert_eq!(ended, [failed, succeeded], "{seen:?}");
+        // The recorder forgets what is not set again.
+        let is_told = value("tick_seconds") > 86_399.0 && value("last_success_seconds") > 1.0e9;
+        assert!(is_told || failed, "{seen:?}");
+    }
+}
+
 /// The gauges follow leases and waiters, whatever ends them.
 #[tokio::test(start_paused = true)]
 async fn gauges_go_up_and_down() {

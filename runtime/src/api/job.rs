@@ -15,7 +15,7 @@ use crate::core::error::{LockError, LossReason, Quiet};
 use crate::core::log_rate::seldom;
 use crate::core::option_rules::{DAY, Range, SHORTEST};
 use crate::engine::lease::{Lease, LeaseHandle};
-use crate::state::telemetry::job::{Run, ran, succeeded};
+use crate::state::telemetry::job::{Run, UnderWay, ran, succeeded};
 use crate::system;
 
 /// Work that runs once in each tick, on one of the processes that offer to: from
@@ -280,6 +280,7 @@ impl Job {
         E: Display,
     {
         let (lock, handle) = (lease.key().log_label(), lease.handle());
+        let _under_way = UnderWay::begin(lock);
         // The first call of `work` may panic, too.
         let working = AssertUnwindSafe(async { work(handle).await }).catch_unwind();
         let (run, problem) = match lease.run(Box::pin(working)).await {

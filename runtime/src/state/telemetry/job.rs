@@ -2,6 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+#[cfg(feature = "metrics")]
+use crate::system;
+
 /// How a run has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Run {
@@ -33,6 +36,40 @@ pub(crate) fn ran(lock: &'static str, run: Run) {
     #[cfg(feature = "metrics")]
     metrics::counter!("leasehold_job_runs_total", "lock" => lock, "outcome" => run.name())
         .increment(1);
+}
+
+/// A run that is under way, until it is dropped.
+pub(crate) struct UnderWay {
+    #[cfg(feature = "metrics")]
+    lock: &'static str,
+}
+
+impl UnderWay {
+    /// A run that begins now, by this machine's clock.
+    pub(crate) fn begin(lock: &'static str) -> Self {
+        #[cfg(feature = "metrics")]
+        {
+            running_since(lock, system::wall_clock());
+            Self { lock }
+        }
+        #[cfg(not(feature = "metrics"))]
+        {
+            let _ = lock;
+            Self {}
+        }
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        running_since(self.lock, Duration::ZERO);
+    }
+}
+
+#[cfg(feature = "metrics")]
+fn running_since(lock: &'static str, time: Duration) {
+    metrics::gauge!("leasehold_job_running_since_seconds", "lock" => lock).set(time.as_secs_f64());
 }
 
 /// Notes when a job last succeeded, in whatever process, and how long its ticks last.

@@ -74,6 +74,12 @@ const METRICS: &[(Metric, &str, Unit, &str)] = &[
         Unit::Seconds,
         "when a job last succeeded, since the Unix epoch",
     ),
+    (
+        Gauge,
+        "leasehold_job_running_since_seconds",
+        Unit::Seconds,
+        "when the run began that is under way in this process; 0 without one",
+    ),
     (Gauge, "leasehold_job_tick_seconds", Unit::Seconds, "how long a tick of a job lasts"),
 ];
 
