@@ -53,7 +53,7 @@ pub(crate) use self::diagnosis::{NO_LOCKS, UNREACHABLE, short};
 pub use self::holder::{ClientInfo, Holder, Waiter};
 pub use self::inspection::{Forced, LockInfo, LockKind};
 pub(crate) use self::job_info::AGAIN_KEPT;
-pub use self::job_info::{AskedAgain, JobInfo, JobRuns, LastSuccess, RunAgain};
+pub use self::job_info::{AskedAgain, AskedNote, JobInfo, JobRuns, LastSuccess, RunAgain};
 pub use self::limit_override::{LimitCommand, LimitOf, LimitOverride, MOST_LIMITS};
 pub use self::listing::{ListCursor, ListOf, ListPage};
 pub use self::note::Note;

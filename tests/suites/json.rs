@@ -56,6 +56,7 @@ async fn durations_are_seconds_and_tokens_are_numbers() {
             }],
             "waiting": 1,
             "last_success": null,
+            "job": null,
         })
     );
     lease.release().await.unwrap();

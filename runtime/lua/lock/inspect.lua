@@ -42,6 +42,11 @@ local lasting = string.format('(%.0f', -(MARKS + to_ms(now)))
 local since = {}
 for each = 1, #named, 2 do since[#since + 1] = redis.call('ZSCORE', holders, SINCE .. string.sub(named[each], 1, 34)) or '' end
 local marks = redis.call('ZRANGE', holders, '-inf', lasting, 'BYSCORE', 'LIMIT', 0, most)
-local function text(key) return redis.call('GET', key) or '' end
-local done, runs, again = text(KEYS[5]), text(KEYS[6]), text(KEYS[7])
+local done = redis.call('GET', KEYS[5]) or ''
+-- These decide nothing, whatever they are.
+local function text(key)
+  local value = redis.pcall('GET', key)
+  return type(value) == 'string' and value or ''
+end
+local runs, again = text(KEYS[6]), text(KEYS[7])
 return {now, string.sub(rec, 1, 500), left_ms, held, named, waiting, first, said, marks, since, done, runs, again}

@@ -32,8 +32,8 @@ local function may_be_busy(role, key, name)
 end
 
 -- A mark without ticks is no job's.
-local function has_ticks(key)
-  local mark = redis.pcall('GET', key)
+local function has_ticks(name)
+  local mark = redis.pcall('GET', prefix .. ':done:' .. name)
   return type(mark) == 'string' and string.find(string.sub(mark, 27, 39), '[1-9]') ~= nil
 end
 
@@ -44,9 +44,13 @@ local is_listed = {
     queue = may_be_busy,
   },
   jobs = {
-    done = function(_, key) return has_ticks(key) end,
-    runs = function(_, _, name) return not exists('done', name) end,
-    again = function(_, _, name) return not exists('done', name) and not exists('runs', name) end,
+    done = function(_, _, name) return has_ticks(name) end,
+    runs = function(_, _, name) return not has_ticks(name) end,
+    again = function(_, key, name)
+      local asked = redis.pcall('GET', key)
+      local is_of_job = type(asked) == 'string' and string.find(string.sub(asked, 14, 26), '[1-9]')
+      return is_of_job and not has_ticks(name) and not exists('runs', name)
+    end,
   },
 }
 

@@ -36,7 +36,8 @@ local function tick_at(time_ms)
 end
 
 local rec, done = redis.call('GET', lock), redis.call('GET', KEYS[5])
-local runs = offset_ms and redis.call('GET', KEYS[6])
+-- It decides nothing, whatever it is.
+local runs = offset_ms and redis.pcall('GET', KEYS[6])
 local is_held = rec and string.sub(rec, 1, 36) == 'MH' .. id
 local now_ms, until_ms, completed_ms, last_ms = to_ms(clock()), 0, 0, 0
 if done then
@@ -57,5 +58,6 @@ local answer = acquire(lock, holders, queue, waiters, ARGV[1], ARGV[2], ARGV[3],
 if answer[1] ~= 1 or not offset_ms then return answer end
 -- The lease was granted in a later tick than the last success: the clock went back since.
 local granted_ms = is_done and until_ms or now_ms
-if not is_held then note_run(KEYS[6], runs, id, granted_ms, last_ms, once_ms, ARGV[6]) end
-return {1, answer[2], tick_at(granted_ms), last_ms, granted_ms}
+local began_ms = tick_at(granted_ms)
+if not is_held then note_run(KEYS[6], runs, id, granted_ms, last_ms, began_ms, once_ms, ARGV[6]) end
+return {1, answer[2], began_ms, last_ms, granted_ms}

@@ -1,11 +1,12 @@
 --- mutex/run_again: forget that work is done, and how often it was tried, and note who asked for it.
 ---
 --- Whoever asks for the work next gets it. A mutex that is kept without a holder, as after a failed
---- run of a job, becomes free. A run that holds the mutex goes on, and counts when it succeeds.
+--- run of a job, becomes free. A run that holds the mutex goes on, and counts when it succeeds. If
+--- there is nothing to forget, nothing is noted.
 ---
---- Safe to send twice, but the second answer says that nothing was done.
+--- A copy that arrives late forgets a success of the meantime: no client sends it again by itself.
 ---
---- INCLUDE record token free fields waiter queue tell hand_over done
+--- INCLUDE record token free fields waiter queue tell hand_over
 ---
 --- KEYS
 ---   1  lock     string   the record
@@ -13,7 +14,7 @@
 ---   3  waiters  hash     each waiter's last ask
 ---   4  done     string   the mark of the last success; see include/done
 ---   5  runs     string   the runs since then; see include/runs
----   6  again    string   the server's milliseconds, with 13 digits; who asked for it; and why
+---   6  again    string   when, and how long a tick lasts; then `said`; see docs/keys.md
 ---   7  tokens   string   no token that was given is greater
 --- ARGV
 ---   1  said     string   who asks for it, a line's end, and why
@@ -26,10 +27,24 @@
 local lock, queue, waiters, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local runs, again, said, keep_ms, wake = KEYS[5], KEYS[6], ARGV[1], ARGV[2], ARGV[3]
 
-local rec, mark = redis.call('GET', lock), redis.call('GET', done)
-local completed_ms = mark and done_fields(mark) or 0
+local rec, mark, tried = redis.call('GET', lock), redis.call('GET', done), redis.call('GET', runs)
 local state = rec and is_record(rec) and string.sub(rec, 1, 2)
-redis.call('SET', again, string.format('%013.0f', to_ms(clock())) .. said, 'PX', keep_ms)
-redis.call('UNLINK', done, runs)
+local function number(text, first, last)
+  return text and tonumber(string.sub(text, first, last)) or 0
+end
+local completed_ms, tick_ms = number(mark, 14, 26), number(tried, 27, 39)
+if number(mark, 27, 39) > 0 then tick_ms = number(mark, 1, 13) - number(mark, 27, 39) end
+if mark or tried or state == 'MK' then
+  local times = string.format('%013.0f%013.0f', to_ms(clock()), tick_ms)
+  redis.call('SET', again, times .. said, 'PX', keep_ms)
+end
+redis.call('UNLINK', done)
+if tried and state == 'MH' and string.sub(tried, 53, 86) == string.sub(rec, 3, 36) then
+  -- The run that is under way stays, as the first.
+  local left_ms = math.max(redis.call('PTTL', runs), 1)
+  redis.call('SET', runs, string.sub(tried, 14, 26) .. string.sub(tried, 14, 86) .. '1', 'PX', left_ms)
+else
+  redis.call('UNLINK', runs)
+end
 if state == 'MK' then finish(lock, queue, waiters, wake, rec, string.sub(rec, 3, 36)) end
 return {completed_ms, state == 'MH' and 1 or 0}

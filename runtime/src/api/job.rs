@@ -69,7 +69,12 @@ struct SoFar {
     failures: FailurePause,
     /// The tick whose run was stopped at its end.
     replaced: Option<SystemTime>,
+    /// Its work may run again: whoever asked for that wants it now.
+    is_woken: bool,
 }
+
+/// The longest time until a job asks that was woken, and a little more.
+const WOKEN: Duration = Duration::from_secs(1);
 
 /// How long the pause after a failure may be.
 const RETRY: Range = Range { least: SHORTEST, most: DAY };
@@ -177,10 +182,10 @@ impl Job {
         let shared = self.mutex.spec().shared.clone();
         let (shutdown, store) = (&shared.client.keeper.shutdown, &*shared.client.store);
         let route = shared.client.hints.job(&self.mutex.spec().key()?);
-        route.watch(store).await;
         let failures = FailurePause::of(self.retry);
-        let mut so_far = SoFar { started: self.now(), failures, replaced: None };
+        let mut so_far = SoFar { started: self.now(), failures, replaced: None, is_woken: false };
         while !shutdown.has_begun() {
+            route.watch(store).await;
             // Boxed, as whoever spawns it would otherwise need room for a run while it sleeps.
             let due = Box::pin(self.ask(&mut work, &mut so_far)).await;
             let due = match due {
@@ -191,10 +196,12 @@ impl Job {
                 biased;
                 () = shutdown.begun() => {}
                 () = next::sleep(store, due) => {}
-                () = route.woken() => {
+                () = async {
+                    route.woken().await;
                     // Those that are woken together do not ask together.
-                    next::sleep(store, next::SHORTEST + self.spread().mul_f64(system::chance())).await;
-                }
+                    let spread = self.spread().min(WOKEN).mul_f64(system::chance());
+                    next::sleep(store, next::SHORTEST + spread).await;
+                } => so_far.is_woken = true,
             }
         }
         Ok(())
@@ -224,7 +231,8 @@ impl Job {
                 let is_older = lease.tick_age_at_grant() > here;
                 // Clocks run differently: a tick whose run was stopped may have a moment left.
                 let was_replaced = lease.tick().is_some_and(|it| Some(it.began) == so_far.replaced);
-                if (self.catch_up || !is_older) && !was_replaced {
+                let is_woken = std::mem::take(&mut so_far.is_woken);
+                if is_woken || (self.catch_up || !is_older) && !was_replaced {
                     return self.run_once((lease, begun), work, so_far).await;
                 }
                 let left = self.tick_left(&lease, begun);
@@ -286,6 +294,7 @@ impl Job {
         let (run, problem) = match lease.run(Box::pin(working)).await {
             Ok(Ok(Ok(()))) => {
                 let left = self.tick_left(&lease, begun);
+                let lease_tick = lease.tick().map(|tick| tick.began);
                 match lease.complete().await {
                     Ok(()) => {
                         so_far.failures = FailurePause::of(self.retry);
@@ -295,6 +304,9 @@ impl Job {
                     }
                     // The keeper goes on, or another process has the tick.
                     Err(error) => {
+                        if matches!(error, LockError::Lost { reason: LossReason::Replaced, .. }) {
+                            so_far.replaced = lease_tick;
+                        }
                         ran(lock, Run::NotRecorded);
                         let error = Quiet(&error);
                         tracing::warn!(lock, %error, "a job has succeeded, and it is not known whether that counts as done");

@@ -64,7 +64,7 @@ impl Mutex {
     /// drops the future by itself, and leads again later.
     ///
     /// If the store fails, the client logs a warning and tries again until it answers. The
-    /// options of the mutex apply, except `wait`, `linger`, `once` and `once_per`. With
+    /// options of the mutex apply, except `wait`, `linger`, `replace`, `once` and `once_per`. With
     /// `max_hold`, the others have their turn after that time.
     ///
     /// To know who leads, or to let the leader step down and campaign again, use an

@@ -175,19 +175,14 @@ impl Mutex {
         /// Lets a newer run take the place of this one. The default is `false`.
         ///
         /// As soon as another acquisition *waits* for the lock, the lease is lost with
-        /// [`LossReason::Replaced`](crate::LossReason::Replaced): its work is cancelled, the lock is
-        /// released when the [`Lease`] is dropped, and the one that waits gets it, with a greater fencing
-        /// token. So two runs never hold the lock at once. Of several that wait, each gets the lock and is
-        /// replaced by the next, within milliseconds. An acquisition that does not wait replaces nothing.
+        /// [`LossReason::Replaced`](crate::LossReason::Replaced), and its work is cancelled. The lock is
+        /// free when the [`Lease`] is dropped, and the one that waits gets it, with a greater fencing
+        /// token. An acquisition that does not wait replaces nothing, and takes some 50 ms.
         ///
-        /// With `once_per` or a schedule, the lease ends with its tick instead, also if nobody waits: the
-        /// run of the next tick takes its place, and the callers of the same tick do not.
+        /// With `once_per` or a schedule, the lease ends with its tick instead.
         ///
-        /// The server tells the holder by the message that recalls a [lingering](Self::linger) lock, so
-        /// [`Holder::may_be_idle`](crate::Holder) is true. If no message arrives, the holder learns it
-        /// within a third of its TTL; with a pool of your own, not at all: then the newer run waits until
-        /// the older one ends. Work that can't be cancelled, because it blocks its thread, keeps the lock
-        /// for the rest of its TTL. On a quorum it is refused.
+        /// [Jobs](guide/jobs/index.html#if-a-run-takes-too-long) says what it can't do: work in another
+        /// thread or task goes on. On a quorum it is refused.
         ///
         /// The idea is `concurrencyPolicy: Replace` of Kubernetes' `CronJob`.
         ///
@@ -223,6 +218,8 @@ impl Mutex {
     pub(super) fn without_once(mut self) -> Self {
         let options = &mut self.spec.given.options;
         (options.once, options.once_per, options.offset) = (None, None, Duration::ZERO);
+        // Those that campaign would replace the leader.
+        options.replace = false;
         #[cfg(feature = "calendar")]
         {
             options.has_schedule = false;

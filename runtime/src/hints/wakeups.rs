@@ -86,7 +86,8 @@ impl Wakeup {
         }
         // The limits come by the same channel, and reading them subscribes to it.
         let is_final = match store.limits(LimitCommand::Read).await {
-            Ok(_) => true,
+            // On a cluster the subscription may have failed.
+            Ok(_) => store.gives_hints(),
             Err(error) => !error.is_passing,
         };
         are_watched.store(is_final, Ordering::Release);

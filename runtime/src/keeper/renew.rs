@@ -28,7 +28,9 @@ pub(super) async fn renew_due(
     // A batch has one TTL: a short lease does not wait for the answers of longer ones.
     let mut batches = BTreeMap::<_, (Vec<_>, Vec<_>)>::new();
     for local in due {
-        if !local.is_held() {
+        // The newer run waits until the older one has stopped.
+        let (is_held, is_stopping) = (local.is_held(), local.is_stopping());
+        if !is_held && !is_stopping {
             match local.release_due() {
                 Some(end) if store.now() < end => again(&local, end),
                 Some(_) => over(local),
@@ -38,7 +40,7 @@ pub(super) async fn renew_due(
             let (locals, requests) = batches.entry(request.ttl).or_default();
             locals.push((local, sent));
             requests.push(request);
-        } else {
+        } else if !is_stopping {
             again(&local, local.deadline());
         }
     }
@@ -55,10 +57,7 @@ pub(super) async fn renew_due(
                 Ok(RenewOutcome::Held(None)) => {}
                 Ok(RenewOutcome::Gone(reason)) => gone.push((local, reason)),
                 Err(error) => {
-                    again(
-                        &local,
-                        store.now() + retry_pause(local.request.ttl).min(local.remaining()),
-                    );
+                    again(&local, store.now() + retry_pause(local.request.ttl).min(left(&local)));
                     // That it was lost meanwhile was said.
                     if local.is_held() {
                         let failed = failures.entry(local.request.key.log_label());
@@ -72,6 +71,11 @@ pub(super) async fn renew_due(
         tracing::warn!(lock, leases, %error, "leases could not be renewed; trying again");
     }
     join_all(gone.iter().map(|(local, reason)| report_loss(store, local, *reason))).await;
+}
+
+/// How long a renewal may be repeated.
+fn left(local: &LocalLease) -> Duration {
+    if local.is_stopping() { Duration::MAX } else { local.remaining() }
 }
 
 /// The meaning of a renewal's answer for its lease.
@@ -94,7 +98,8 @@ fn apply_answer(
         Ok(Renewal::Renewed) => {
             local.count_renewal(sent, "renewed");
             local.extend(sent, ttl);
-            Ok(RenewOutcome::Held(local.is_held().then(|| local.next_due(sent))))
+            let is_handled = local.is_held() || local.is_stopping();
+            Ok(RenewOutcome::Held(is_handled.then(|| local.next_due(sent))))
         }
         Ok(Renewal::NotHeld(reason)) => {
             local.count_renewal(sent, "not_held");

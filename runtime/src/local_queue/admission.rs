@@ -10,6 +10,7 @@ use super::turns::TakenUp;
 use super::turns::TurnId;
 use crate::client::not_granted::DoneWork;
 use crate::client::pending::PendingRequest;
+use crate::store::Kind;
 
 /// The right to ask the store for a lock, or to take over a lease from a task of this process.
 /// When it is dropped, it goes to the next waiter.
@@ -62,9 +63,16 @@ impl Admission {
         if let AdmissionState::Done(done) = self.admitted.state { Some(done) } else { None }
     }
 
-    /// Tells all that wait here for the same work that it is done. None of them asks.
-    pub(crate) fn tell_done(&self, done: DoneWork) {
-        self.queues.tell_done(&self.name, self.spec.0, done);
+    /// A number for an ask that is sent now: those who come to wait later have greater ones. Of work that
+    /// is to succeed once.
+    pub(crate) fn number(&self) -> Option<u64> {
+        matches!(self.spec.0, Kind::Once(_)).then(|| self.queues.number())
+    }
+
+    /// Tells all that waited here for the same work when the ask of this number was sent that it is done.
+    /// None of them asks.
+    pub(crate) fn tell_done(&self, asked: u64, done: DoneWork) {
+        self.queues.tell_done(&self.name, self.spec.0, asked, done);
     }
 
     /// Notes whether the store has answered its ask.

@@ -132,10 +132,11 @@ impl LocalQueue {
         self.waiting.remove(at)
     }
 
-    /// Takes all waiters for a lease of this kind out of the queue.
-    pub(super) fn all_of(&mut self, kind: Kind) -> VecDeque<QueuedWaiter> {
-        let (told, others) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|it| it.spec.0 == kind);
+    /// Takes the waiters for a lease of this kind out of the queue that came before this number.
+    pub(super) fn all_of(&mut self, kind: Kind, before: u64) -> VecDeque<QueuedWaiter> {
+        let (told, others) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|it| it.spec.0 == kind && it.number < before);
         self.waiting = others;
         told
     }

@@ -146,9 +146,10 @@ impl LocalQueues {
         is_of_permits(name) && self.client.limits.are_set_for(&name.0)
     }
 
-    /// Tells all waiters for a lease of this kind that their work is done.
-    pub(super) fn tell_done(&self, name: &QueueName, kind: Kind, done: DoneWork) {
-        let waiters = self.lock().by_name.get_mut(name).map(|queue| queue.all_of(kind));
+    /// Tells the waiters for a lease of this kind that their work is done, if they came before this
+    /// number: an older answer says nothing of their tick.
+    pub(super) fn tell_done(&self, name: &QueueName, kind: Kind, before: u64, done: DoneWork) {
+        let waiters = self.lock().by_name.get_mut(name).map(|queue| queue.all_of(kind, before));
         for waiter in waiters.into_iter().flatten() {
             self.admit(name, waiter, AdmissionState::Done(done).into());
         }

@@ -229,6 +229,12 @@ impl LocalLease {
         self.phase.is_held()
     }
 
+    /// Returns true if a newer run is to take its place, and its holder has not released it yet: the store
+    /// keeps it until then.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.phase.lost() == Some(LossReason::Replaced)
+    }
+
     /// Returns true if a newer acquisition may end it at any time.
     pub(crate) fn is_replaceable(&self) -> bool {
         self.is_replaceable
@@ -264,7 +270,7 @@ impl LocalLease {
     /// Extends the deadline: a renewal that was sent at `sent` has set this TTL.
     pub(crate) fn extend(&self, sent: Instant, ttl: Duration) {
         self.is_suspect.store(false, Ordering::Release);
-        if self.is_held() {
+        if self.is_held() || self.is_stopping() {
             self.deadlines.extend(sent, ttl);
         }
     }

@@ -46,10 +46,12 @@ pub struct JobInfo {
     #[cfg_attr(feature = "serde", serde(rename = "tick_seconds", serialize_with = "seconds"))]
     pub tick: Duration,
     /// How many whole ticks have ended without a success since the last one, or since the first run if
-    /// there was none. They are counted in ticks of the length `tick`.
+    /// there was none. They are counted in ticks of the length `tick`, at least 1 if the job is overdue.
     pub missed: u64,
     /// How many runs have begun since the last success, and have ended without one: they failed, lost
-    /// their lease, or their process died. Each grant of the lock counts as a run.
+    /// their lease, or their process died. Each grant of the lock counts as a run, also one that was given
+    /// back at once: by a job with `catch_up(false)` that began in the middle of a tick, and by a schedule
+    /// on a machine whose clock is in another tick.
     pub failed_runs: u64,
     /// When the first of them began.
     #[cfg_attr(feature = "serde", serde(serialize_with = "some_rfc3339"))]
@@ -61,9 +63,10 @@ pub struct JobInfo {
 }
 
 impl JobInfo {
-    /// Returns true if a whole tick has ended without a success: two ticks after the last tick that had
-    /// one began, at the latest. A job that no process runs any more is overdue, too, until the store
-    /// forgets it.
+    /// Returns true if a whole tick has ended without a success: the first one in which a run began after
+    /// the last success. If there was no run since, the store takes that tick to be as long as the one
+    /// that had the success; after [`run_again`](crate::Locks::run_again), it counts from there. A job that
+    /// no process runs any more is overdue, too, until the store forgets it.
     #[must_use]
     pub fn is_overdue(&self) -> bool {
         self.missed > 0
@@ -200,10 +203,23 @@ pub struct JobRuns {
     pub last: u64,
     /// How long the tick of the last one lasts.
     pub tick: u64,
+    /// When the tick of the first one ends.
+    pub ends: u64,
     /// The request of the last one.
     pub id: RequestId,
     /// How many there were.
     pub count: u64,
+}
+
+/// Who asked for another run, as a store has noted it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedNote {
+    /// Who, when and why.
+    pub asked: AskedAgain,
+    /// When, in milliseconds since the Unix epoch.
+    pub at: u64,
+    /// How long a tick lasted, in milliseconds; 0 without ticks.
+    pub tick: u64,
 }
 
 /// What a store has noted of a job. All times are in milliseconds since the Unix epoch.
@@ -212,7 +228,7 @@ pub(super) struct JobNotes {
     pub(super) now: u64,
     pub(super) done: Option<DoneTick>,
     pub(super) runs: Option<JobRuns>,
-    pub(super) asked_again: Option<AskedAgain>,
+    pub(super) asked_again: Option<AskedNote>,
 }
 
 /// The tick of a job's last success.
@@ -236,8 +252,15 @@ impl JobNotes {
             return None;
         }
         let of_done = done.map(|done| done.ends.saturating_sub(done.began));
-        let tick = runs.map(|runs| runs.tick).or(of_done).unwrap_or(0);
-        let since = done.map(|done| done.ends).or(runs.map(|runs| runs.first)).unwrap_or(now);
+        let of_asked = asked_again.as_ref().map(|asked| asked.tick);
+        let tick = runs.map(|runs| runs.tick).or(of_done).or(of_asked).unwrap_or(0);
+        let of_asked = asked_again.as_ref().map(|asked| asked.at);
+        let since = done.map(|done| done.ends).or(runs.map(|runs| runs.first)).or(of_asked);
+        let since = since.unwrap_or(now);
+        // The tick of the first run says best when the first one without a success has ended.
+        let overdue = runs.map_or(since.saturating_add(tick), |runs| runs.ends);
+        let is_overdue = tick > 0 && now >= overdue;
+        let missed = now.saturating_sub(since).checked_div(tick).unwrap_or(0);
         let running = holder.filter(|(id, _)| runs.is_some_and(|runs| runs.id == *id));
         let begun = runs.map_or(0, |runs| runs.count);
         let failed_runs = begun.saturating_sub(u64::from(running.is_some()));
@@ -247,11 +270,11 @@ impl JobNotes {
             last_success: done
                 .map(|done| LastSuccess::new(done.ends, done.completed, done.began, now)),
             tick: Duration::from_millis(tick),
-            missed: now.saturating_sub(since).checked_div(tick).unwrap_or(0),
+            missed: if is_overdue { missed.max(1) } else { 0 },
             failed_runs,
             failing_since: first,
             running: running.map(|(_, holder)| holder.clone()),
-            asked_again,
+            asked_again: asked_again.map(|asked| asked.asked),
         }))
     }
 }
@@ -269,7 +292,8 @@ mod tests {
     }
 
     fn runs(first: u64, last: u64, count: u64) -> JobRuns {
-        JobRuns { first, last, tick: 10_000, id: id(b'a'), count }
+        let ends = first / 10_000 * 10_000 + 10_000;
+        JobRuns { first, last, tick: 10_000, ends, id: id(b'a'), count }
     }
 
     #[test]
@@ -280,13 +304,18 @@ mod tests {
         let ticks = [11_000, 29_999, 30_000, 39_999, 40_000]
             .map(|now| missed(now, Some(done(11_000)), None));
         assert_eq!(ticks, [0, 0, 1, 1, 2]);
-        // Without a success, since the first run.
+        // Without a success, from the end of the tick of the first run.
         let ticks =
-            [15_000, 24_999, 25_000].map(|now| missed(now, None, Some(runs(15_000, 15_000, 1))));
+            [15_000, 19_999, 20_000].map(|now| missed(now, None, Some(runs(15_000, 15_000, 1))));
         assert_eq!(ticks, [0, 0, 1]);
         // The tick of a deploy with shorter ones.
-        let runs = JobRuns { tick: 1_000, ..runs(31_000, 31_000, 1) };
-        assert_eq!(missed(32_000, Some(done(11_000)), Some(runs)), 12);
+        let shorter = JobRuns { tick: 1_000, ends: 32_000, ..runs(31_000, 31_000, 1) };
+        assert_eq!(missed(32_000, Some(done(11_000)), Some(shorter)), 12);
+        // The tick of a later run is longer than all before it.
+        let longer = JobRuns { tick: 90_000, ..runs(21_000, 41_000, 3) };
+        let ticks =
+            [29_999, 30_000, 50_000].map(|now| missed(now, Some(done(11_000)), Some(longer)));
+        assert_eq!(ticks, [0, 1, 1]);
     }
 
     #[test]

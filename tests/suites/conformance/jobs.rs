@@ -123,8 +123,10 @@ pub(super) async fn done_work_runs_again(backend: &impl Backend) {
     }
     let error = here.run_again("a", " ", "why").await.unwrap_err();
     assert!(matches!(error, LockError::InvalidOption { option: "by", .. }), "{error}");
+    // A typing error makes no job.
     let nothing = here.run_again("c", "ann", "").await.unwrap();
     assert_eq!((nothing.completed, nothing.is_running), (None, false));
+    assert!(job(&here, "c").await.is_none());
 }
 
 pub(super) async fn a_kept_lock_is_free_for_another_run(backend: &impl Backend) {
@@ -146,10 +148,14 @@ pub(super) async fn a_kept_lock_is_free_for_another_run(backend: &impl Backend) 
 
 pub(super) async fn a_run_under_way_goes_on_and_counts(backend: &impl Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    once_per(&here, "a", AGE).lock().await.unwrap().release().await.unwrap();
     let lease = once_per(&here, "a", AGE).lock().await.unwrap();
     let again = elsewhere.run_again("a", "ann", "").await.unwrap();
     assert_eq!((again.completed, again.is_running), (None, true));
     assert!(lease.is_held());
+    // It is still shown, as the first.
+    let seen = job(&elsewhere, "a").await.unwrap();
+    assert!(seen.running.is_some() && seen.failed_runs == 0, "{seen:?}");
     lease.complete().await.unwrap();
     assert!(once_per(&here, "a", AGE).try_lock().await.unwrap_err().is_done());
 }

@@ -211,19 +211,24 @@ pub(super) async fn jobs_are_listed_and_the_overdue_ones_first(backend: &impl Ba
     once_per(&locks, "job:good", YEAR).lock().await.unwrap().complete().await.unwrap();
     once_per(&locks, "job:late", SHORT).lock().await.unwrap().complete().await.unwrap();
     once_per(&locks, "job:fails", YEAR).lock().await.unwrap().release().await.unwrap();
-    once_per(&locks, "job:fails", YEAR).lock().await.unwrap().release().await.unwrap();
+    once_per(&locks, "job:asked", YEAR).lock().await.unwrap().complete().await.unwrap();
     let _ = locks.run_again("job:asked", "ann", "").await.unwrap();
+    locks.mutex("job:changed").once(YEAR).lock().await.unwrap().complete().await.unwrap();
     let _runs = once_per(&locks, "other", YEAR).lock().await.unwrap();
     let _plain = locks.mutex("job:plain").lock().await.unwrap();
     while !locks.inspect("job:late").await.unwrap().job.unwrap().is_overdue() {
         sleep(SHORT / 4).await;
     }
+    // It had no ticks before, and fails since.
+    let _fails = once_per(&locks, "job:changed", SHORT).wait(LONG).lock().await.unwrap();
     let names = async |pattern| {
         let jobs = locks.jobs(pattern).await.unwrap();
         jobs.into_iter().map(|job| job.name).collect::<Vec<_>>()
     };
-    assert_eq!(names("job:*").await, ["job:late", "job:fails", "job:asked", "job:good"]);
-    assert_eq!(names("*").await.len(), 5);
+    let all = names("job:*").await;
+    assert_eq!(all[..2], ["job:late", "job:fails"]);
+    assert_eq!(set(all.iter().map(String::as_str)).len(), 5, "{all:?}");
+    assert_eq!(names("*").await.len(), 6);
     assert_eq!(names("oth?r").await, ["other"]);
     assert!(names("x*").await.is_empty());
 }

@@ -18,6 +18,7 @@ macro_rules! cases {
             each_of_several_is_replaced_by_the_next,
             a_try_replaces_nothing,
             a_plain_lock_is_not_replaced,
+            a_run_that_is_slow_to_stop_keeps_the_lock,
             who_waits_first_replaces_at_once,
             a_run_is_replaced_at_the_end_of_its_tick,
             a_replaceable_lease_can_be_detached,
@@ -116,6 +117,18 @@ pub(super) async fn a_plain_lock_is_not_replaced(backend: &impl Backend) {
     sleep(SHORT / 3).await;
     assert!(older.is_held());
     older.release().await.unwrap();
+    drop(granted(newer).await);
+}
+
+/// Its lease is renewed until it has stopped.
+pub(super) async fn a_run_that_is_slow_to_stop_keeps_the_lock(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let older = mutex(&here).ttl(SHORT).lock().await.unwrap();
+    let newer = waiter(mutex(&elsewhere));
+    assert_eq!(lost(&older).await, LossReason::Replaced);
+    sleep(SHORT * 4).await;
+    assert!(!newer.is_finished());
+    drop(older);
     drop(granted(newer).await);
 }
 

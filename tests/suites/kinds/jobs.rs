@@ -275,6 +275,30 @@ async fn short_ticks_are_not_slept_through_while_another_process_runs() {
     second.abort();
 }
 
+/// Whoever asks for another run wants it now.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_catches_nothing_up_runs_again_when_it_is_asked_to() {
+    an_hour_has_begun().await;
+    let locks = Locks::in_memory();
+    sleep(MINUTE).await;
+    let runs = Runs::default();
+    let waits = job(&locks, HOUR).catch_up(false).jitter(HOUR);
+    let running = start(waits, &runs, Duration::ZERO);
+    sleep(MINUTE).await;
+    assert!(runs.all().is_empty());
+    // It has given the lock back, so there is a run to forget.
+    let _ = locks.run_again("job", "ann", "").await.unwrap();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(runs.successes().len(), 1);
+    // It ends at once, also while it is about to ask.
+    let _ = locks.run_again("job", "ann", "").await.unwrap();
+    tokio::task::yield_now().await;
+    let ended = Instant::now();
+    locks.shutdown().await;
+    running.await.unwrap().unwrap();
+    assert!(ended.elapsed() < Duration::from_millis(100), "{:?}", ended.elapsed());
+}
+
 /// The next tick is run in time, and no two runs at once.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_outlasts_its_tick_is_replaced() {

@@ -201,3 +201,24 @@ async fn an_invalid_request_ends_the_campaign() {
     let refused = locks.lead("other", async |_| ()).await;
     assert!(matches!(refused, Err(LockError::WrongKind { .. })), "{refused:?}");
 }
+
+/// Those that campaign do not replace the leader.
+#[tokio::test(start_paused = true)]
+async fn a_leader_is_not_replaced() {
+    let (first, faults) = Locks::in_memory_with_faults();
+    let second = Locks::over(faults.store().clone());
+    let terms = std::cell::Cell::new(0);
+    let lead = async |locks: &Locks| {
+        let leader = locks.mutex("leader").replace(true);
+        leader
+            .lead(|_| async {
+                terms.set(terms.get() + 1);
+                std::future::pending::<()>().await;
+            })
+            .await
+    };
+    let both = async { tokio::join!(lead(&first), lead(&second)) };
+    let minute = std::time::Duration::from_secs(60);
+    let _ = tokio::time::timeout(minute, both).await.unwrap_err();
+    assert_eq!(terms.get(), 1);
+}

@@ -241,6 +241,7 @@ impl Acquisition<'_> {
             // A try needs no clock for that.
             let left =
                 if schedule.is_try() { Duration::ZERO } else { schedule.left(pending.now()) };
+            let asked = admission.as_ref().and_then(Admission::number);
             let refusal = match pending.ask(left).await {
                 Ok(grant) => match lease(shared, pending, admission, grant, options) {
                     Some(lease) => return Ok(lease),
@@ -252,8 +253,8 @@ impl Acquisition<'_> {
             };
             if let Some(admission) = admission {
                 admission.note_answer(!matches!(refusal, NotGranted::Fault(_)));
-                if let NotGranted::Done(done) = refusal {
-                    admission.tell_done(done);
+                if let (NotGranted::Done(done), Some(asked)) = (&refusal, asked) {
+                    admission.tell_done(asked, *done);
                 }
             }
             // If this client has releases under way, it asks again after their answers.

@@ -35,7 +35,10 @@ pub(super) fn give_way(client: &Client, local: &Arc<LocalLease>) {
 
 /// Returns true if somebody waits, and the lease is lost.
 async fn is_wanted(store: &dyn Store, local: &LocalLease) -> bool {
-    let Some((_, request)) = local.renewal() else { return false };
+    let Some((_, mut request)) = local.renewal() else { return false };
+    if !local.is_renewed() {
+        request.ttl = local.remaining();
+    }
     let Some(answer) = store.linger(&request, Usage::InUse) else { return false };
     // If it has ended, the next renewal says how.
     let is_wanted = matches!(answer.await, Ok(Lingering::Wanted));

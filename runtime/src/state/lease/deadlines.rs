@@ -119,7 +119,8 @@ impl Deadlines {
     pub(super) fn next_due(&self, sent: Instant) -> Instant {
         let is_last = self.is_final() || !self.is_renewed;
         let due = if is_last { self.deadline() } else { sent + self.ttl / 3 };
-        self.replaced_at().map_or(due, |at| at.min(due))
+        // After that time it is renewed until its holder has released it.
+        self.replaced_at().filter(|at| *at > sent).map_or(due, |at| at.min(due))
     }
 
     /// Returns true if no renewal has confirmed it yet.

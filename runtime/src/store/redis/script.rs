@@ -208,7 +208,7 @@ scripts! {
         ["record", "token", "free", "fields", "waiter", "queue", "tell", "hand_over", "done"]
         (lock, queue, waiters, done, runs, tokens; id, once_ms, tick_ms, granted_ms, keep_ms, token, wake);
     MUTEX_RUN_AGAIN = "mutex/run_again" frees
-        ["record", "token", "free", "fields", "waiter", "queue", "tell", "hand_over", "done"]
+        ["record", "token", "free", "fields", "waiter", "queue", "tell", "hand_over"]
         (lock, queue, waiters, done, runs, again, tokens; said, keep_ms, wake);
     MUTEX_TELL_ALL = "mutex/tell_all" frees [] (limits; channel, message);
     MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants several

@@ -10,8 +10,8 @@ use super::time::Time;
 use crate::core::error::LossReason;
 use crate::store::once::millis;
 use crate::store::{
-    AGAIN_KEPT, AskedAgain, Attempt, Ended, Hint, JobRuns, Kind, Note, Once, Request, RunAgain,
-    Success, TickTimes, Waiting,
+    AGAIN_KEPT, AskedAgain, AskedNote, Attempt, Ended, Hint, JobRuns, Kind, Note, Once, Request,
+    RunAgain, Success, TickTimes, Waiting,
 };
 
 pub(super) fn acquire(
@@ -61,6 +61,7 @@ fn note_run(lock: &mut LockState, request: &Request, once: Once, began: u64, now
         first: before.map_or(began, |runs| runs.first),
         last: began,
         tick: once.tick_lasts(),
+        ends: before.map_or_else(|| once.tick_ends(began), |runs| runs.ends),
         id: request.id,
         count: before.map_or(0, |runs| runs.count) + 1,
     };
@@ -127,14 +128,27 @@ pub(in crate::store) fn run_again(
     context: &mut Context<'_>,
 ) -> RunAgain {
     let now = context.now;
-    let completed = lock.done.take().map_or(0, |done| done.completed);
-    lock.runs = None;
-    lock.again = Some((AskedAgain::new(now.millis(), by, why), now + AGAIN_KEPT));
     let status = lock.record.as_ref().map(|record| record.status.clone());
+    let (done, runs) = (lock.done.take(), lock.runs.take());
+    let of_done = done.and_then(|done| Some(done.until.saturating_sub(done.tick?)));
+    let tick = of_done.or(runs.map(|(runs, _)| runs.tick)).unwrap_or(0);
+    if done.is_some() || runs.is_some() || matches!(status, Some(Status::Kept { .. })) {
+        let (at, asked) = (now.millis(), AskedAgain::new(now.millis(), by, why));
+        lock.again = Some((AskedNote { asked, at, tick }, now + AGAIN_KEPT));
+    }
+    let running = match status {
+        Some(Status::One { id, is_offer: false, .. }) => Some(id),
+        _ => None,
+    };
+    // The run that is under way stays, as the first.
+    lock.runs = runs.filter(|(runs, _)| running == Some(runs.id));
+    if let Some((runs, _)) = &mut lock.runs {
+        (runs.first, runs.count) = (runs.last, 1);
+    }
     if let Some(Status::Kept { id }) = status {
         mutex::hand_over(lock, id, context);
     }
-    RunAgain::new(completed, matches!(status, Some(Status::One { is_offer: false, .. })))
+    RunAgain::new(done.map_or(0, |done| done.completed), running.is_some())
 }
 
 #[cfg(test)]

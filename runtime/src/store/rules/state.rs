@@ -9,7 +9,7 @@ use super::holders::Holders;
 use super::mark::Mark;
 use super::queue::Queue;
 use super::time::Time;
-use crate::store::{AskedAgain, Attempt, ClientId, JobRuns, LockKind, RequestId};
+use crate::store::{AskedNote, Attempt, ClientId, JobRuns, LockKind, RequestId};
 
 /// The state that a server stores under the keys of a lock. Each part expires by itself. Where
 /// there are holders, there is a record.
@@ -24,7 +24,7 @@ pub(in crate::store) struct LockState {
     /// The runs since the last success, and until when they are remembered.
     pub(super) runs: Option<(JobRuns, Time)>,
     /// Who asked for another run, and until when that is remembered.
-    pub(super) again: Option<(AskedAgain, Time)>,
+    pub(super) again: Option<(AskedNote, Time)>,
 }
 
 #[derive(Clone, Debug)]
@@ -140,7 +140,7 @@ impl LockState {
     /// Returns true if it is work with ticks that has run, or that is to run again.
     pub(in crate::store) fn is_job(&self) -> bool {
         let has_ticks = self.done.is_some_and(|done| done.tick.is_some());
-        has_ticks || self.runs.is_some() || self.again.is_some()
+        has_ticks || self.runs.is_some() || self.again.as_ref().is_some_and(|(it, _)| it.tick > 0)
     }
 
     /// Returns true if there is nothing to remember.

@@ -1,7 +1,7 @@
 //! Reads what is noted of a job.
 
 use crate::store::job_info::{DoneTick, JobNotes};
-use crate::store::{AskedAgain, JobRuns, Note, RequestId};
+use crate::store::{AskedAgain, AskedNote, JobRuns, Note, RequestId};
 
 /// The time of the server in milliseconds, and three keys; see `lua/include/done.lua`,
 /// `lua/include/runs.lua` and `lua/mutex/run_again.lua`.
@@ -15,14 +15,20 @@ fn tick(done: &str) -> Option<DoneTick> {
 }
 
 fn read_runs(runs: &str) -> Option<JobRuns> {
-    let id = RequestId::read(runs.as_bytes().get(39..73)?)?;
-    let count = runs.get(73..)?.parse().ok()?;
-    Some(JobRuns { first: part(runs, 0)?, last: part(runs, 13)?, tick: part(runs, 26)?, id, count })
+    let id = RequestId::read(runs.as_bytes().get(52..86)?)?;
+    let count = runs.get(86..)?.parse().ok()?;
+    let [first, last] = [part(runs, 0)?, part(runs, 13)?];
+    Some(JobRuns { first, last, tick: part(runs, 26)?, ends: part(runs, 39)?, id, count })
 }
 
-fn asked(again: &str) -> Option<AskedAgain> {
-    let (by, why) = again.get(13..)?.split_once('\n')?;
-    Some(AskedAgain::new(part(again, 0)?, &Note::new(by)?, Note::new(why).as_ref()))
+fn asked(again: &str) -> Option<AskedNote> {
+    let (by, why) = again.get(26..)?.split_once('\n')?;
+    let [at, tick] = [part(again, 0)?, part(again, 13)?];
+    Some(AskedNote {
+        at,
+        tick,
+        asked: AskedAgain::new(at, &Note::new(by)?, Note::new(why).as_ref()),
+    })
 }
 
 /// A number of 13 digits.

@@ -7,7 +7,7 @@ use super::super::mark::{ClientMark, Mark};
 use super::super::queue::Waiter;
 use super::super::state::{Done, Intent, LockState, Record, Status};
 use super::super::time::Time;
-use crate::store::{AskedAgain, ClientId, JobRuns, Kind, LockKind, Note, Owner, RequestId};
+use crate::store::{AskedNote, ClientId, JobRuns, Kind, LockKind, Note, Owner, RequestId};
 
 /// What is known of a lock.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,7 +36,7 @@ pub struct Picture {
     /// The runs since the last success, and until when they are remembered.
     pub runs: Option<(JobRuns, Duration)>,
     /// Who asked for another run, and until when that is remembered.
-    pub again: Option<(AskedAgain, Duration)>,
+    pub again: Option<(AskedNote, Duration)>,
 }
 
 /// A record.

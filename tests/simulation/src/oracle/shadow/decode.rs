@@ -8,8 +8,8 @@ use leasehold::store::rules::shadow::{
     DoneWork, Holding, Picture, Recorded, Standing, Waits, Wish,
 };
 use leasehold::store::{
-    AskedAgain, ClientId, JobRuns, Kind, LockKind, Note, Once, Owner, QueuePosition, Request,
-    RequestId, Waiting,
+    AskedAgain, AskedNote, ClientId, JobRuns, Kind, LockKind, Note, Once, Owner, QueuePosition,
+    Request, RequestId, Waiting,
 };
 
 use crate::oracle::call::{self, Call, Rule, Verb};
@@ -139,14 +139,16 @@ pub(super) fn picture(stored: &Stored) -> Option<Picture> {
     }
     if let Some(runs) = &stored.runs {
         let part = |start: usize| number(runs.value.get(start..start + 13)?);
-        let (id, count) = (id(runs.value.get(39..73)?)?, number(runs.value.get(73..)?)?);
-        let runs_of = JobRuns { first: part(0)?, last: part(13)?, tick: part(26)?, id, count };
+        let (id, count) = (id(runs.value.get(52..86)?)?, number(runs.value.get(86..)?)?);
+        let [first, last, tick, ends] = [part(0)?, part(13)?, part(26)?, part(39)?];
+        let runs_of = JobRuns { first, last, tick, ends, id, count };
         picture.runs = Some((runs_of, expiry(runs.expires_ms)?));
     }
     if let Some(again) = &stored.again {
-        let (at_ms, said) = again.value.split_at_checked(13)?;
-        let (by, why) = said_in(said)?;
-        let asked = AskedAgain::new(number(at_ms)?, &by, why.as_ref());
+        let (times, said) = again.value.split_at_checked(26)?;
+        let ((by, why), [at, tick]) =
+            (said_in(said)?, [number(&times[..13])?, number(&times[13..])?]);
+        let asked = AskedNote { asked: AskedAgain::new(at, &by, why.as_ref()), at, tick };
         picture.again = Some((asked, expiry(again.expires_ms)?));
     }
     Some(picture)
