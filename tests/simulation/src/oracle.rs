@@ -18,6 +18,7 @@ mod requests;
 mod shadow;
 mod shape;
 mod stored;
+mod successes;
 mod tokens;
 mod unheard;
 mod waiters;
@@ -39,6 +40,7 @@ use self::rates::{Pictures, Rates};
 pub use self::requests::requests;
 use self::shadow::Around;
 use self::stored::{Place, Stored};
+use self::successes::Successes;
 use self::tokens::{Noted, Tokens};
 pub use self::unheard::{Unheard, unheard};
 use crate::server::cluster::Cluster;
@@ -57,6 +59,9 @@ pub struct Oracle {
     grants: Grants,
     limits: Limits,
     rates: Rates,
+    successes: Successes,
+    /// It compares no call with the rules of the library.
+    is_alone: bool,
     /// The holders that are still in the set of their lock, and were seen there after their end.
     ended: BTreeMap<Place, BTreeSet<Vec<u8>>>,
     /// What was wrong, as text. The first ones alone.
@@ -89,6 +94,13 @@ impl Oracle {
     #[must_use]
     pub fn that_tells() -> Self {
         Self { told: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// One that compares no call with the rules of the library: what it finds, it would find if they had
+    /// the same mistake.
+    #[must_use]
+    pub fn without_rules() -> Self {
+        Self { is_alone: true, ..Self::default() }
     }
 
     /// The calls since they were last taken, if it keeps them.
@@ -184,7 +196,8 @@ impl Oracle {
             for change in &changes {
                 self.appointments.note(change, before.now_us);
                 self.grants.note(change, core.journal.offset());
-                let found = [change.problems(), self.tokens.problems(change)].concat();
+                let successes = self.successes.problems(change);
+                let found = [change.problems(), self.tokens.problems(change), successes].concat();
                 let place = change.place;
                 problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
             }
@@ -199,9 +212,10 @@ impl Oracle {
                 may_publish: !core.condition.forbidden.contains(publish),
                 published: &core.deliveries[before.published..],
             };
-            let is_ours = changes.len() == after.len();
+            let is_compared = changes.len() == after.len() && !self.is_alone;
             let locks = (&before.locks, &after);
-            let run = is_ours.then(|| shadow::problems(&call, locks, &changes, &around)).flatten();
+            let run =
+                is_compared.then(|| shadow::problems(&call, locks, &changes, &around)).flatten();
             self.shadowed += u64::from(run.is_some());
             problems.extend(run.unwrap_or_default());
         }
@@ -220,6 +234,12 @@ impl Oracle {
     /// How often something was taken from rates, and how often that was given back.
     pub(crate) fn of_rates(&self) -> (u64, u64) {
         (self.rates.takes, self.rates.given_back)
+    }
+
+    /// How often work has succeeded that is to succeed once.
+    #[must_use]
+    pub fn successes(&self) -> u64 {
+        self.successes.count
     }
 
     /// Nobody is to ask again, for all that it knows.

@@ -2,6 +2,7 @@
 //! ended, several at once, and clients that hear nothing.
 
 mod bench;
+pub mod jobs;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use leasehold::store::{
 };
 use tokio::time::sleep;
 
-pub use self::bench::{Bench, on_a_bench};
+pub use self::bench::{Bench, on_a_bench, watched};
 
 /// Sends the commands of a seed, and returns what the oracle found. A mistake is a text of the scripts,
 /// and what is run in its place.

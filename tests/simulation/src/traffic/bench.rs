@@ -40,11 +40,24 @@ pub fn on_a_bench<F: Future<Output = ()>>(
     mistake: Option<(&str, &str)>,
     test: impl FnOnce(Rc<Bench>) -> F,
 ) -> Vec<String> {
+    let (found, of_calls) = watched(Oracle::default(), mistake, test);
+    let [judged, shadowed, _] = of_calls;
+    assert!(shadowed * 10 > judged * 9, "{shadowed} of {judged} calls compared");
+    found
+}
+
+/// The same, under this oracle. Returns also how many calls it has judged and compared with the rules, and
+/// how many successes it has counted.
+pub fn watched<F: Future<Output = ()>>(
+    oracle: Oracle,
+    mistake: Option<(&str, &str)>,
+    test: impl FnOnce(Rc<Bench>) -> F,
+) -> (Vec<String>, [u64; 3]) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     LocalSet::new().block_on(&runtime.expect("a runtime"), async {
         let mut server = Server::new(Settings::default(), BEGINNING_US);
-        server.watch(Oracle::default());
+        server.watch(oracle);
         if let Some((from, to)) = mistake {
             server.alter(from, to);
         }
@@ -64,9 +77,9 @@ pub fn on_a_bench<F: Future<Output = ()>>(
         enter(None);
         let mut server = bench.server.borrow_mut();
         let oracle = server.oracle().expect("it watches");
-        let (judged, shadowed) = (oracle.judged, oracle.shadowed);
-        assert!(judged > 0 && shadowed * 10 > judged * 9, "{shadowed} of {judged} calls compared");
-        std::mem::take(&mut oracle.violations)
+        assert!(oracle.judged > 0, "it has judged no call");
+        let counts = [oracle.judged, oracle.shadowed, oracle.successes()];
+        (std::mem::take(&mut oracle.violations), counts)
     })
 }
 

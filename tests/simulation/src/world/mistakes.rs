@@ -189,14 +189,14 @@ pub const MISTAKES: &[Mistake] = &[
     ),
     // No world has had a copy of an ask that came so late: `conformance::*::adopt` has one.
     mistake("a-lease-granted-anew-is-adopted", 0, " and tonumber(last) <= most then", " then"),
-    // No world has had such a copy: `conformance::*::once` has one.
+    // No world has had such a copy: `conformance::*::once` has one, and `tests/oracle/successes.rs`.
     mistake(
         "a-late-grant-completes",
         0,
         "if token ~= '0' and tonumber(token) ~= tonumber(string.sub(rec, 37, 52)) then",
         "if false then",
     ),
-    // A world of an earlier make found it; none does now, and no other test.
+    // A world of an earlier make found it; none does now: `tests/oracle/successes.rs` does.
     mistake(
         "a-tick-has-two-successes",
         0,

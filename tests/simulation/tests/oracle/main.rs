@@ -1,6 +1,7 @@
 //! The oracle finds nothing where nothing is wrong, and mistakes where they are planted.
 
 mod planted;
+mod successes;
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
