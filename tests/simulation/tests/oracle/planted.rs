@@ -135,6 +135,24 @@ const MISTAKES: &[Mistake] = mistakes! {
     "work counts as done from its tick alone":
         "offset_ms and tick_at(last_ms) or completed_ms" => "offset_ms and tick_at(last_ms) or 0",
         "the rules answer";
+    "work that runs again is still done":
+        "redis.call('UNLINK', done, runs)" => "redis.call('UNLINK', runs)",
+        "done: the rules make it";
+    "work that runs again keeps its failures":
+        "redis.call('UNLINK', done, runs)" => "redis.call('UNLINK', done)",
+        "runs: the rules make it";
+    "nobody is noted who let work run again":
+        "redis.call('SET', again, string.format('%013.0f', to_ms(clock())) .. said, 'PX', keep_ms)" => "",
+        "again: the rules make it";
+    "a mutex stays kept although its work may run again":
+        "if state == 'MK' then finish(" => "if false then finish(",
+        "the rules make it";
+    "a repeated ask is another run":
+        "if not is_held then note_run(" => "if true then note_run(",
+        "runs: the rules make it";
+    "runs before the success count":
+        "redis.call('UNLINK', runs)\nif until_ms" => "if until_ms",
+        "runs: the rules make it";
     "a lingering lease ignores a recall":
         "local is_wanted = usage >= 2 and string.sub(rec, 88, 88) == RECALLED" =>
         "local is_wanted = false",
