@@ -196,12 +196,13 @@ impl Job {
                 biased;
                 () = shutdown.begun() => {}
                 () = next::sleep(store, due) => {}
-                () = async {
-                    route.woken().await;
+                is_told = async {
+                    let is_told = route.woken().await;
                     // Those that are woken together do not ask together.
                     let spread = self.spread().min(WOKEN).mul_f64(system::chance());
                     next::sleep(store, next::SHORTEST + spread).await;
-                } => so_far.is_woken = true,
+                    is_told
+                } => so_far.is_woken = is_told,
             }
         }
         Ok(())
