@@ -112,6 +112,8 @@ pub struct History {
     /// The grants that a server lacked when it took over: the first of the tokens, and until when they
     /// are promised, by lock.
     forgotten: HashMap<String, BTreeMap<u64, Nanos>>,
+    /// When work was let run again, by lock.
+    again: Vec<(String, Nanos, Nanos)>,
     /// When a worker stood still.
     pub(crate) stops: Vec<(String, Nanos, Nanos)>,
     /// When a worker was dead.
@@ -175,6 +177,7 @@ impl History {
             Line::Named { id } => self.note(&id, |request| request.is_named = true),
             Line::Renewed { id } => self.note(&id, |request| request.is_renewed = true),
             Line::Lasts { id, time } => self.note(&id, |request| request.lasts = Some(time)),
+            Line::Again { lock, from, to } => self.again.push((lock, from, to)),
             Line::Neglected { id, from, to, is_of_set } => {
                 self.note(&id, |request| request.neglected = Some((from, to, is_of_set)));
             }
@@ -229,6 +232,11 @@ impl History {
 
     fn count(&mut self, name: &str) {
         *self.counts.entry(name.to_owned()).or_default() += 1;
+    }
+
+    /// True if somebody may have let the work of a lock run again in this time.
+    pub(crate) fn may_run_again(&self, lock: &str, from: Nanos, to: Nanos) -> bool {
+        self.again.iter().any(|again| again.0 == lock && again.1 <= to && again.2 >= from)
     }
 
     pub(crate) fn faults(&self, effect: Effect) -> impl Iterator<Item = &Fault> {

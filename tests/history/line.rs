@@ -118,6 +118,15 @@ pub enum Line {
         /// The time, from a success.
         time: Nanos,
     },
+    /// Somebody lets work run again that is done.
+    Again {
+        /// The name of the lock.
+        lock: String,
+        /// The time before the call.
+        from: Nanos,
+        /// When no copy of it can arrive any more.
+        to: Nanos,
+    },
     /// Nobody polls the request's future for some time.
     Neglected {
         /// The request.
@@ -250,6 +259,7 @@ impl fmt::Display for Line {
             Self::Named { id } => write!(f, "named {id}"),
             Self::Renewed { id } => write!(f, "renewed {id}"),
             Self::Lasts { id, time } => write!(f, "lasts {id} {time}"),
+            Self::Again { lock, from, to } => write!(f, "again {lock} {from} {to}"),
             Self::Neglected { id, from, to, is_of_set } => {
                 write!(f, "neglected {id} {from} {to} {is_of_set}")
             }
@@ -343,6 +353,7 @@ fn parse(words: &mut SplitAsciiWhitespace<'_>) -> Option<Line> {
             is_of_set: next(words)?,
         },
         "renewed" => Line::Renewed { id: next(words)? },
+        "again" => Line::Again { lock: next(words)?, from: next(words)?, to: next(words)? },
         "lasts" => Line::Lasts { id: next(words)?, time: next(words)? },
         "stalled" => Line::Stalled { worker: next(words)?, from: next(words)?, to: next(words)? },
         "forgotten" => {

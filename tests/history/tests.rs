@@ -288,6 +288,10 @@ fn a_second_success_in_a_tick_is_found() {
     assert_none(&[&*first, forgotten, &second].concat());
     let later = "fault Forgets 220ms 230ms 0 flushes\n";
     assert_one(&[&*first, later, &second].concat(), "once");
+    for (again, is_wrong) in [("job 120ms", false), ("job 220ms", true), ("other 120ms", true)] {
+        let text = [&*first, &format!("again {again} 230ms\n"), &second].concat();
+        assert_eq!(violations(&text).len(), usize::from(is_wrong), "{again}");
+    }
 }
 
 #[test]

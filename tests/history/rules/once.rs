@@ -1,7 +1,7 @@
 //! The work of a tick succeeds once, and a detached lease is adopted once.
 //!
 //! If the server has forgotten something between two successes, or two adoptions, it may have
-//! forgotten the first.
+//! forgotten the first. Somebody may have let the work run again.
 //!
 //! Work without ticks counts as done for each request by its own time, from the last success; but no
 //! longer than the server remembers that success, which is the time of the request that succeeded. It
@@ -26,6 +26,7 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
     for (at, what, request) in all {
         if let Some(first) = seen.insert(what.clone(), request)
             && !history.may_have_forgotten(first.asked, at)
+            && !history.may_run_again(&request.lock, first.asked, at)
         {
             wrong.push(format!(
                 "once: {} and {} both {what} of `{}`",
@@ -53,6 +54,7 @@ fn too_soon(history: &History, of_lock: &[&Request]) -> Vec<String> {
             *answered <= request.asked
                 && granted < called + it.lasts.map_or(lasts, |remembered| remembered.min(lasts))
                 && !history.may_have_forgotten(it.asked, granted)
+                && !history.may_run_again(&it.lock, it.asked, granted)
                 && !of_lock.iter().any(|other| other.granted.is_some_and(is_between))
         });
         if let Some((called, _, it)) = counts {
