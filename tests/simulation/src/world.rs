@@ -13,8 +13,10 @@ mod forgeries;
 mod front_doors;
 mod group_faults;
 mod holding;
+mod job_runs;
 mod jobs;
 mod kept;
+mod last_jobs;
 mod listeners;
 mod liveness;
 mod mistakes;
@@ -164,6 +166,13 @@ fn finish(director: &mut Director, shared: &Shared) {
     if !run_until_ended(director) {
         shared.violation(standstill::told(director, shared));
         return;
+    }
+    let Some(wrong) = last_jobs::look(director, shared) else {
+        shared.violation(standstill::told(director, shared));
+        return;
+    };
+    for wrong in wrong {
+        shared.violation(wrong);
     }
     let over = director.now() + 4 * 60 * SECOND;
     while director.now() < over {

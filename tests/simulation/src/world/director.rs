@@ -193,6 +193,11 @@ impl Director {
         matches!(self.plan.deployment, Deployment::Quorum(_))
     }
 
+    /// True in one of so many worlds.
+    pub(super) fn is_one_of(&self, worlds: u64) -> bool {
+        self.plan.seed.is_multiple_of(worlds)
+    }
+
     pub(super) fn is_group(&self) -> bool {
         self.plan.deployment.is_group()
     }

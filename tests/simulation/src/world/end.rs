@@ -61,9 +61,6 @@ pub(super) async fn ask_for_all(worker: Worker) {
             break;
         }
     }
-    if let Client::All(locks) = &worker.client {
-        Box::pin(worker.last_ticks(locks, WAIT)).await;
-    }
     worker.client.shut_down().await;
     worker.shared.ended(&worker.name);
 }
@@ -80,7 +77,8 @@ pub(super) fn leftovers(network: &mut Network) -> BTreeSet<String> {
         let core = host.server.core().borrow();
         for (key, entry) in core.databases.values().flat_map(|keys| keys.live(now_ms)) {
             let name = String::from_utf8_lossy(key).into_owned();
-            let stays = name.ends_with(":tokens") || name.contains(":done:");
+            let roles = [":done:", ":runs:", ":again:"];
+            let stays = name.ends_with(":tokens") || roles.iter().any(|role| name.contains(role));
             if !stays || entry.expires_ms.is_none() {
                 left.insert(name);
             }

@@ -1,4 +1,4 @@
-//! Operators, who change the limits of semaphores while others use them.
+//! Operators, who change the limits of semaphores while others use them, and let jobs run again.
 //!
 //! A limit that they set is never above that of a version, so the rules of the history hold. What
 //! they close stays closed: once every process must know it, nobody may get in.
@@ -8,18 +8,28 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use leasehold::Locks;
-use leasehold_history::Nanos;
+use leasehold_history::{Line, Nanos};
 use tokio::time::sleep;
 
+use super::jobs::JOB;
 use super::turns::{Worker, millis, nanos, now};
 use super::wishes::{PERMITS, Part, SEATS, Wish};
 
 /// A process that hears nothing looks every ten seconds, and its look may be late, or lost.
 const KNOWN: Duration = Duration::from_secs(25);
 
+/// A command may arrive late, and be sent again.
+const ARRIVES: Duration = Duration::from_secs(10);
+
 impl Worker {
-    /// Sets a limit for some time.
+    /// Sets a limit for some time, or lets the job run again.
     pub(super) async fn turn_as_operator(self: &Arc<Self>, locks: &Locks, rng: &mut Rng) {
+        if rng.bool() {
+            let (lock, from) = (JOB.to_owned(), now());
+            self.note(Line::Again { lock, from, to: from + nanos(ARRIVES) });
+            let _again = locks.run_again(JOB, &self.name, "a test").await;
+            return;
+        }
         let (lock, most) = if rng.u8(..4) == 0 { (PERMITS, 1) } else { (SEATS, 2) };
         if !self.shared.begins_as_operator(lock) {
             return;

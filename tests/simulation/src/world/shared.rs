@@ -9,6 +9,7 @@ use leasehold_history::{Effect, History, Line, Nanos, Request};
 use tokio::sync::watch;
 
 use super::claims::Claims;
+use super::job_runs::JobRuns;
 use super::wishes::Travelling;
 use crate::network::Micros;
 use crate::trace::{Trace, time};
@@ -40,6 +41,9 @@ struct State {
     violations: Vec<String>,
     /// How often something of a rate was used.
     used_rates: u64,
+    job_runs: JobRuns,
+    /// When an operator last let a job run again.
+    asked_again: Option<Micros>,
 }
 
 impl Shared {
@@ -58,6 +62,8 @@ impl Shared {
             neglected: BTreeMap::new(),
             violations: Vec::new(),
             used_rates: 0,
+            job_runs: JobRuns::default(),
+            asked_again: None,
         };
         Self { state: Mutex::new(state), ending: watch::Sender::new(BTreeSet::new()) }
     }
@@ -96,6 +102,20 @@ impl Shared {
 
     pub(super) fn all_used_rates(&self) -> u64 {
         self.state().used_rates
+    }
+
+    /// Looks at the runs of jobs, or changes them.
+    pub(super) fn with_job_runs<T>(&self, use_them: impl FnOnce(&mut JobRuns) -> T) -> T {
+        use_them(&mut self.state().job_runs)
+    }
+
+    /// An operator has let a job run again.
+    pub(super) fn note_asked_again(&self, at: Micros) {
+        self.state().asked_again = Some(at);
+    }
+
+    pub(super) fn asked_again(&self) -> Option<Micros> {
+        self.state().asked_again
     }
 
     /// The requests that the store has failed since the last call. Left out are those whose futures were not

@@ -17,8 +17,10 @@ pub(super) struct Version {
     lingers: [u64; 4],
     /// One of so many requests has a long TTL.
     pub(super) long_is_one_of: u8,
-    /// The job is to succeed once in each such period.
+    /// The job is to succeed once in each such period, by those who call it themselves.
     pub(super) period: Duration,
+    /// How long its ticks last for those who offer to run it.
+    pub(super) tick: Duration,
     /// The task is to succeed once, for so long.
     pub(super) lasts: Duration,
     /// What it takes the lock for that versions disagree on.
@@ -42,6 +44,7 @@ impl Version {
         lingers: [0, 0, 100, 900],
         long_is_one_of: 16,
         period: Duration::from_millis(300),
+        tick: Duration::from_millis(1_500),
         lasts: Duration::from_millis(400),
         confused: Kind::Mutex,
     };
@@ -60,6 +63,7 @@ impl Version {
             lingers: one_of(rng, [Self::FIRST.lingers, [0; 4], [50, 300, 300, 2_000]]),
             long_is_one_of: one_of(rng, [3, 16, 16, 16]),
             period: one_of(rng, [Self::FIRST.period, Duration::from_millis(500)]),
+            tick: one_of(rng, [Self::FIRST.tick, Duration::from_secs(1), Duration::from_secs(4)]),
             lasts: one_of(rng, [Self::FIRST.lasts, Duration::from_millis(1_500)]),
             confused: one_of(
                 rng,

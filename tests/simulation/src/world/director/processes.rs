@@ -61,6 +61,20 @@ impl Director {
         self.processes.push(process);
     }
 
+    /// Starts a process of this kind that does just this. Returns its name.
+    pub(in crate::world) fn start_to<F: Future<Output = ()> + Send>(
+        &mut self,
+        kind: &str,
+        does: impl FnOnce(Worker) -> F + Send + 'static,
+    ) -> String {
+        let (process, worker) = self.next_process(|id| format!("{kind}{id}"));
+        process.spawn(async move { does(worker()).await });
+        self.say(&format!("{} starts", process.name));
+        let name = process.name.clone();
+        self.processes.push(process);
+        name
+    }
+
     /// The process that asks for all locks in the end.
     pub(in crate::world) fn start_last(&mut self) {
         let (process, worker) = self.next_process(|_| "last".to_owned());
@@ -86,15 +100,22 @@ impl Director {
         self.shared.note(now, line);
     }
 
-    /// Kills a process. Another takes its place.
+    /// Kills a process: often one that is in the middle of a run of a job. Another takes its place.
     pub(in crate::world) fn kill_one(&mut self, rng: &mut Rng) {
-        let Some(at) = self.any_process(rng) else { return };
+        let Some(any) = self.any_process(rng) else { return };
+        let runs = |name: &str| self.shared.with_job_runs(|runs| runs.is_running(name));
+        let mut all = self.processes.iter();
+        let in_a_run = all.position(|it| !it.is_stopped() && runs(&it.name));
+        self.kill(in_a_run.filter(|_| rng.bool()).unwrap_or(any));
+        self.start_one();
+    }
+
+    pub(in crate::world) fn kill(&mut self, at: usize) {
         let mut process = self.processes.remove(at);
         process.kill();
         let now = self.now();
         let line = Line::Dead { worker: process.name.clone(), at: now * 1_000, was_planned: true };
         self.shared.note(now, line);
-        self.start_one();
     }
 
     /// Tells a process to end. Another takes its place meanwhile, often of another version. The
@@ -109,6 +130,13 @@ impl Director {
             self.say(&format!("{name} is to end"));
             self.shared.end(&name);
             self.start_one();
+        }
+    }
+
+    /// Ends all connections to the servers.
+    pub(in crate::world) fn end_connections(&mut self) {
+        for address in self.servers.data().to_vec() {
+            self.network().host(address).server.end_connections();
         }
     }
 
