@@ -210,6 +210,24 @@ pub const MISTAKES: &[Mistake] = &[
         "local is_done = false",
     ),
     mistake(
+        "a-job-that-may-run-again-is-still-done",
+        20,
+        "redis.call('UNLINK', done, runs)",
+        "redis.call('UNLINK', runs)",
+    ),
+    mistake(
+        "nobody-tells-a-job-that-it-may-run-again",
+        20,
+        "redis.pcall(command, channel, message)\nreturn 1",
+        "return 1",
+    ),
+    mistake(
+        "a-repeated-ask-of-a-job-is-a-run",
+        100,
+        "if not is_held then note_run(",
+        "if true then note_run(",
+    ),
+    mistake(
         "a-release-hands-nothing-over",
         20,
         "if string.sub(rec, 53, 53) == '1' then\nhand_over(lock, queue, waiters, wake, rec, id)",

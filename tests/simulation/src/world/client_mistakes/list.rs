@@ -182,6 +182,43 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "left * 100 + jitter.mul_f64(system::chance())",
     ),
     mistake(
+        "a-job-waits-a-tick-for-a-dead-run",
+        20,
+        "api/job/next.rs",
+        "held.clamp(SHORTEST, most.max(SHORTEST))",
+        "{ let _ = held; most.max(SHORTEST) }",
+    ),
+    mistake(
+        "a-job-pauses-for-long-after-a-failure",
+        20,
+        "api/job/next.rs",
+        "1 << self.failures.min(MOST_DOUBLINGS)",
+        "1 << MOST_DOUBLINGS",
+    ),
+    mistake(
+        "a-job-does-not-hear-that-it-may-run-again",
+        20,
+        "hints.rs",
+        "self.jobs.wake(&key)",
+        "drop(key)",
+    ),
+    mistake(
+        "a-job-does-not-subscribe-again",
+        20,
+        "hints/jobs.rs",
+        "self.losses.fetch_add(1, Ordering::AcqRel);",
+        "",
+    )
+    .on(Deployment::Sentinel { syncs: true }),
+    mistake(
+        "a-job-does-not-ask-after-a-second-loss",
+        60,
+        "hints/jobs.rs",
+        "sleep(MISSED.saturating_sub(since)).await;",
+        "if since < MISSED { std::future::pending::<()>().await; }",
+    )
+    .on(Deployment::Single),
+    mistake(
         "an-idle-lease-is-taken-up-unasked",
         100,
         "local_queue/idle.rs",
