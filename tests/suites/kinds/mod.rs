@@ -11,6 +11,7 @@ mod force_hints;
 #[cfg(target_os = "linux")]
 mod forgotten;
 mod jobs;
+mod many_jobs;
 mod rates;
 mod reentrant;
 mod rw;
