@@ -96,8 +96,7 @@ impl Oracle {
         Self { told: Some(Vec::new()), ..Self::default() }
     }
 
-    /// One that compares no call with the rules of the library: what it finds, it would find if they had
-    /// the same mistake.
+    /// One that does not compare calls with the library's rules, as if those had the same mistakes.
     #[must_use]
     pub fn without_rules() -> Self {
         Self { is_alone: true, ..Self::default() }

@@ -212,7 +212,7 @@ pub const MISTAKES: &[Mistake] = &[
     mistake(
         "a-job-that-may-run-again-is-still-done",
         20,
-        "redis.call('UNLINK', done, runs)",
+        "redis.call('UNLINK', done)",
         "redis.call('UNLINK', runs)",
     ),
     mistake(

@@ -136,13 +136,13 @@ const MISTAKES: &[Mistake] = mistakes! {
         "offset_ms and tick_at(last_ms) or completed_ms" => "offset_ms and tick_at(last_ms) or 0",
         "the rules answer";
     "work that runs again is still done":
-        "redis.call('UNLINK', done, runs)" => "redis.call('UNLINK', runs)",
+        "redis.call('UNLINK', done)" => "",
         "done: the rules make it";
     "work that runs again keeps its failures":
-        "redis.call('UNLINK', done, runs)" => "redis.call('UNLINK', done)",
+        "else\nredis.call('UNLINK', runs)\nend" => "end",
         "runs: the rules make it";
     "nobody is noted who let work run again":
-        "redis.call('SET', again, string.format('%013.0f', to_ms(clock())) .. said, 'PX', keep_ms)" => "",
+        "redis.call('SET', again, times .. said, 'PX', keep_ms)" => "",
         "again: the rules make it";
     "a mutex stays kept although its work may run again":
         "if state == 'MK' then finish(" => "if false then finish(",
