@@ -205,7 +205,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     mistake(
         "a-job-does-not-subscribe-again",
         20,
-        "hints/jobs.rs",
+        "hints/wakeups.rs",
         "self.losses.fetch_add(1, Ordering::AcqRel);",
         "",
     )
@@ -213,7 +213,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     mistake(
         "a-job-does-not-ask-after-a-second-loss",
         60,
-        "hints/jobs.rs",
+        "hints/wakeups.rs",
         "sleep(MISSED.saturating_sub(since)).await;",
         "if since < MISSED { std::future::pending::<()>().await; }",
     )
