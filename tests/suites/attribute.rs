@@ -104,6 +104,9 @@ async fn the_client_comes_from_the_scope_or_is_the_installed_one() {
     for way in ["Locks::install", "Locks::scope", "locks = "] {
         assert!(error.to_string().contains(way), "{error}");
     }
+    let mut runs = 0;
+    sets::skippable(&mut runs).await;
+    assert_eq!(runs, 0, "it can't return the error, and logs it");
     let (installed, scoped) = (Locks::in_memory(), Locks::in_memory());
     installed.install();
     let held = installed.mutex("which").lock().await.unwrap();

@@ -154,7 +154,7 @@ async fn a_body_that_may_finish_does() {
 }
 
 #[distributed_lock(all(lock(key = "a"), lock(key = "n", permits = 1)), if_held = "skip")]
-async fn skippable(runs: &mut u32) {
+pub(super) async fn skippable(runs: &mut u32) {
     *runs += 1;
 }
 
@@ -174,8 +174,6 @@ async fn a_job_is_skipped_while_one_lock_is_held() {
     assert_eq!(runs, 1);
     locks.scope(skippable(&mut runs)).await;
     assert_eq!(runs, 2);
-    skippable(&mut runs).await;
-    assert_eq!(runs, 2, "without a client, it is logged");
     locks.limits().name("n").set(0).await.unwrap();
     locks.scope(skippable(&mut runs)).await;
     assert_eq!(runs, 2, "an operator has closed it");

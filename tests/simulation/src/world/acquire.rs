@@ -48,6 +48,9 @@ impl Wish {
         if !self.linger.is_zero() {
             mutex = mutex.linger(self.linger);
         }
+        if self.replaces {
+            mutex = mutex.replace(true);
+        }
         if self.is_named {
             mutex = mutex.owner(&*self.owner);
         }

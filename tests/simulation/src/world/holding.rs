@@ -4,7 +4,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use fastrand::Rng;
-use leasehold::{Lease, LeaseHandle, LockError, Released};
+use leasehold::{Lease, LeaseHandle, LeaseState, LockError, LossReason, Released};
 use leasehold_history::{Line, Nanos};
 use tokio::time::sleep;
 
@@ -104,7 +104,12 @@ impl Worker {
             let (id, at, left) = (id_of(lease, ids, wish), now(), lease.remaining());
             if left.is_zero() {
                 is_lost = true;
-                self.note(Line::Lost { id, at });
+                // The server keeps it until it is released: nothing has taken it.
+                if lease.state() != LeaseState::Lost(LossReason::Replaced) {
+                    self.note(Line::Lost { id, at });
+                } else if !wish.replaces {
+                    self.says_wrongly("it was replaced, and has not asked for that", &id);
+                }
             } else {
                 self.held(id, at, wish.ttl, left);
                 self.expect_outlasted(lease, wish.ttl, left);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use leasehold::LockError;
+use leasehold::{LockError, LossReason};
 use leasehold_history::{Line, Nanos};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -225,6 +225,8 @@ pub(super) fn reason(error: &LockError) -> String {
         LockError::TimedOut { .. } => "timed-out".to_owned(),
         LockError::Store { .. } => "store".to_owned(),
         LockError::Quorum { .. } => "quorum".to_owned(),
+        // The server has kept it for its holder until this release.
+        LockError::Lost { reason: LossReason::Replaced, .. } => "dropped".to_owned(),
         LockError::Lost { .. } => "lost".to_owned(),
         LockError::TicketEnded { .. } => "ticket-ended".to_owned(),
         LockError::ShutDown => "shut-down".to_owned(),

@@ -89,6 +89,8 @@ pub(super) struct Wish {
     pub(super) is_renewed: bool,
     pub(super) max_hold: Option<Duration>,
     pub(super) keeps: Option<Duration>,
+    /// A newer request may take its place.
+    pub(super) replaces: bool,
     pub(super) ticket: Option<Travelling>,
 }
 
@@ -167,7 +169,13 @@ impl Wish {
             _ => Part::of(RW, Kind::Write),
         };
         let wish = Self::of(vec![part], rng, owner, version);
-        Self { linger: Duration::ZERO, keeps: None, ttl: wish.ttl.min(USUAL_TTL), ..wish }
+        Self {
+            linger: Duration::ZERO,
+            keeps: None,
+            replaces: false,
+            ttl: wish.ttl.min(USUAL_TTL),
+            ..wish
+        }
     }
 
     fn of(parts: Vec<Part>, rng: &mut Rng, owner: &str, version: &Version) -> Self {
@@ -183,18 +191,24 @@ impl Wish {
             TASK => Succeeds::Once(version.lasts),
             _ => Succeeds::OncePer(version.period),
         });
+        let may_be_replaced = is_mutex && linger.is_zero() && keeps.is_none();
         let is_named = parts.len() == 1 && rng.u8(..6) == 0;
         // Some tasks of different processes are one owner.
         let is_pair = (is_named || kind == Kind::Reentrant) && rng.u8(..4) == 0;
+        let form = if rng.u8(..8) == 0 { Form::Tries } else { Form::Waits };
+        let is_renewed = max_hold.is_some() || rng.u8(..6) > 0;
+        let note = (rng.u8(..6) == 0).then(|| NOTES[rng.usize(..NOTES.len())]);
         Self {
-            form: if rng.u8(..8) == 0 { Form::Tries } else { Form::Waits },
+            form,
             linger,
-            is_renewed: max_hold.is_some() || rng.u8(..6) > 0,
+            is_renewed,
             max_hold,
             keeps,
+            // One more choice would make other worlds of all seeds.
+            replaces: may_be_replaced && note.is_some(),
             succeeds,
             is_named,
-            note: (rng.u8(..6) == 0).then(|| NOTES[rng.usize(..NOTES.len())]),
+            note,
             ttl: if rng.u8(..version.long_is_one_of) == 0 { LONG_TTL } else { version.ttl(rng) },
             other_ttl: version.ttl(rng),
             wait: Duration::from_millis(WAITS[rng.usize(..WAITS.len())]),
@@ -220,6 +234,7 @@ impl Wish {
             is_renewed: true,
             max_hold: None,
             keeps: None,
+            replaces: false,
             ticket: None,
         }
     }
