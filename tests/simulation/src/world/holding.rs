@@ -183,7 +183,7 @@ impl Worker {
         };
         if let Err(error) = renewed {
             let why = reason(&error);
-            if !["lost", "store", "quorum"].contains(&&*why) {
+            if !["lost", "dropped", "store", "quorum"].contains(&&*why) {
                 self.says_wrongly(&format!("a renewal: {why}"), id);
             }
         }
