@@ -219,6 +219,13 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .on(Deployment::Single),
     mistake(
+        "a-lease-gives-way-while-it-is-held",
+        20,
+        "engine/lease/give_way.rs",
+        "local.lose(LossReason::Replaced);",
+        "let _ = store.release(&request, std::time::Duration::ZERO).await;",
+    ),
+    mistake(
         "an-idle-lease-is-taken-up-unasked",
         100,
         "local_queue/idle.rs",
