@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::args::{Force, Server};
 use super::failure::{Failure, code};
+use super::limit::user;
 use super::rows::{client, runs_command};
 use super::show;
 use super::text::{counted, plain, tell};
@@ -48,7 +49,7 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
         return Err(Failure::new(code::NOTHING_DONE, text));
     };
     let reason = force.reason.as_deref();
-    let user = std::env::var("USER").unwrap_or_default();
+    let user = user();
     let note = reason.unwrap_or("none given");
     tracing::warn!(reason = note, user, held, "an operator took a lock by force");
     let mut out = anstream::stdout();

@@ -60,7 +60,22 @@ fn handle(locks: &Locks, of: &LimitName) -> Result<LimitHandle, Failure> {
 }
 
 pub(super) fn user() -> String {
-    std::env::var("USER").unwrap_or_else(|_| "an operator".to_owned())
+    let named = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
+    named("USER").or_else(|| named("LOGNAME")).unwrap_or_else(unnamed)
+}
+
+/// In a container there is often no name.
+#[cfg(target_os = "linux")]
+fn unnamed() -> String {
+    use std::os::unix::fs::MetadataExt;
+
+    let id = std::fs::metadata("/proc/self").map(|it| it.uid());
+    id.map_or_else(|_| "an operator".to_owned(), |id| format!("user id {id}"))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed() -> String {
+    "an operator".to_owned()
 }
 
 async fn ls(server: &Server, locks: &Locks, json: bool) -> Result<u8, Failure> {

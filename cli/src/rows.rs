@@ -37,7 +37,7 @@ pub(super) fn plain_header() -> String {
 
 /// A lock, without colours.
 pub(super) fn row(lock: &LockInfo) -> String {
-    let first = lock.holders.first();
+    let first = lock.longest_holder();
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let mut holder = match (first, lock.kept) {
         (Some(holder), _) => client(holder.client.as_ref()),

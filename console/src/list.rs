@@ -156,13 +156,13 @@ fn sorted(mut rows: Vec<(String, String)>) -> String {
 
 /// A lock's name and its row. What else is known of it would need far more memory.
 fn row(up: &str, info: LockInfo) -> (String, String) {
-    let first = info.holders.first();
+    let first = info.longest_holder();
     let client = first.and_then(|holder| holder.client.as_ref());
     let by = client.map(|client| match &*client.host {
         "" => shown(&client.service),
         host => format!("{} on {}", shown(&client.service), shown(host)),
     });
-    let longest = info.holders.iter().filter_map(|holder| holder.held_for).max();
+    let since = first.and_then(|holder| holder.held_for);
     let row = render(&Row {
         up,
         key: &info.name,
@@ -174,7 +174,7 @@ fn row(up: &str, info: LockInfo) -> (String, String) {
             _ => info.held.to_string(),
         },
         by: by.unwrap_or_default(),
-        since: longest.map_or_else(|| "–".to_owned(), short),
+        since: since.map_or_else(|| "–".to_owned(), short),
         waiting: info.waiting,
     });
     (info.name, row)

@@ -63,6 +63,33 @@ pub struct LockInfo {
     pub job: Option<Box<JobInfo>>,
 }
 
+impl LockInfo {
+    /// The holder that has held the lock for the longest time, of those that are listed: where something
+    /// hangs, it is the one to look at. A holder whose time the store does not know comes last.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let pool = locks.semaphore("pool", 2);
+    /// let _hangs = pool.clone().note("hangs").acquire().await?;
+    /// # tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    /// let _works = pool.note("works").acquire().await?;
+    /// let info = locks.inspect("pool").await?;
+    /// let longest = info.longest_holder().expect("two hold it");
+    /// assert_eq!(longest.note.as_deref(), Some("hangs"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn longest_holder(&self) -> Option<&Holder> {
+        // Of several, the first.
+        self.holders.iter().rev().max_by_key(|holder| holder.held_for)
+    }
+}
+
 /// The kind of a lock that the store has a record of.
 ///
 /// # Examples

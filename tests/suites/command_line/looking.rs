@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::process::Stdio;
+use std::time::Duration;
 
 use leasehold::Locks;
 use leasehold_tests::process::Process;
@@ -198,4 +199,21 @@ fn completions_and_pages_are_made() {
     let mut help = with(&server, &["help"]);
     let told = told(help.env("REDIS_URL", "redis://:sesame@localhost/"));
     assert!(told.out.contains("REDIS_URL") && !told.out.contains("sesame"), "{told:?}");
+}
+
+/// The one that hangs, and not the one whose lease ends first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_names_the_holder_that_has_held_longest() {
+    let server = Server::start();
+    let pool = async |service: &str| {
+        let locks = Locks::builder().service(service).connect(&server.url()).await.unwrap();
+        locks.semaphore("pool", 2)
+    };
+    let hangs = pool("hangs").await.ttl(Duration::from_secs(60)).note("old").acquire().await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let works = pool("works").await.ttl(Duration::from_secs(5)).note("new").acquire().await;
+    let listed = tell(&server, &["ls"]).out;
+    let row = listed.lines().nth(1).expect("a row");
+    assert!(row.contains("hangs@") && row.contains(" +1") && row.ends_with("old"), "{listed}");
+    drop((hangs, works));
 }

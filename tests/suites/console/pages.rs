@@ -321,3 +321,21 @@ async fn the_doctor_knows_what_it_has_not_read() {
     let text = get(&app(&Locks::in_memory()), "/locks/doctor").await.text;
     assert!(text.contains("nothing was read") && !text.contains("class=\"box done\""), "{text}");
 }
+
+/// The one that hangs, and not the one whose lease ends first.
+#[tokio::test]
+async fn a_row_names_the_holder_that_has_held_longest() {
+    let (hangs, faults) = Locks::in_memory_with_faults();
+    let works = Locks::over(faults.store().clone());
+    let minute = std::time::Duration::from_secs(60);
+    let _hangs = hangs.semaphore("pool", 2).ttl(minute).note("old").acquire().await.unwrap();
+    tokio::time::sleep(minute / 3000).await;
+    let _works = works.semaphore("pool", 2).ttl(minute / 12).acquire().await.unwrap();
+    let info = hangs.inspect("pool").await.unwrap();
+    let longest = info.longest_holder().unwrap();
+    assert_eq!(longest.note.as_deref(), Some("old"));
+    assert!(info.holders[0].note.is_none(), "the other one ends first");
+    let page = get(&app(&hangs), "/locks").await.text;
+    let since = leasehold_console::short(longest.held_for.unwrap());
+    assert!(page.contains(&since[..2]), "{page}");
+}
