@@ -110,6 +110,7 @@ macro_rules! forwarding {
         super::once::cases!(crate::conformance::case);
         super::operator::cases!(crate::conformance::case);
         super::rates::cases!(crate::conformance::case);
+        super::replace::cases!(crate::conformance::case);
         super::rw::cases!(crate::conformance::case);
         super::semaphore::cases!(crate::conformance::case);
     };

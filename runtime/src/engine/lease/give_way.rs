@@ -39,9 +39,12 @@ async fn is_wanted(store: &dyn Store, local: &LocalLease) -> bool {
     if !local.is_renewed() {
         request.ttl = local.remaining();
     }
-    let Some(answer) = store.linger(&request, Usage::InUse) else { return false };
-    // If it has ended, the next renewal says how.
-    let is_wanted = matches!(answer.await, Ok(Lingering::Wanted));
+    let is_wanted = match store.linger(&request, Usage::InUse) {
+        // If it has ended, the next renewal says how.
+        Some(answer) => matches!(answer.await, Ok(Lingering::Wanted)),
+        // No message can reach this client now.
+        None => store.inspect(&request.key).await.is_ok_and(|lock| lock.waiting > 0),
+    };
     if is_wanted {
         tracing::debug!(lock = request.key.log_label(), "a lease gives way to a newer run");
         local.lose(LossReason::Replaced);

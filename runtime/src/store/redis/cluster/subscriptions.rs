@@ -2,8 +2,9 @@
 //! subscribes to each lock for as long as it waits, on the master of the slot. A replica takes
 //! subscriptions too, but the scripts on the master do not count them, and take the client for deaf.
 
+mod watched;
+
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -118,24 +119,6 @@ impl Subscriptions {
             Ok(Box::new(subscription) as Subscription)
         });
         subscribing.await.unwrap_or_else(|_| Err(errors::shutdown()))
-    }
-
-    /// Subscribes the client itself to a channel, for as long as it lives.
-    pub(super) async fn watch(self: Arc<Self>, name: String) {
-        match lock(&self.channels).entry(name.clone()) {
-            Entry::Occupied(_) => return,
-            Entry::Vacant(entry) => {
-                entry.insert(Channel { waiters: 1, is_watched: true, ..Channel::default() });
-            }
-        }
-        let all = self.clone();
-        let subscribing = self.topology.common.runtime.spawn(async move {
-            if all.update_in_time(&name).await.is_err() {
-                // The next call tries again.
-                lock(&all.channels).remove(&name);
-            }
-        });
-        let _ = subscribing.await;
     }
 
     /// Does [`update`](Self::update) within the time for connecting and a command.
