@@ -4,6 +4,8 @@ use std::io::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
+/// A number of things.
+pub(super) use leasehold_console::counted;
 /// Durations are written in one way everywhere.
 pub(super) use leasehold_console::short;
 /// Names, notes and errors for a terminal, as the console writes them: anybody who may take a lock
@@ -34,11 +36,6 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
 /// Writes a line to stderr. That it is closed is no failure of the command.
 pub(super) fn tell(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
-}
-
-/// A number of things: `1 lock`, `2 locks`.
-pub(super) fn counted(count: u64, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

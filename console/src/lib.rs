@@ -59,7 +59,7 @@ use self::live::Live;
 use self::token::Token;
 // For the tool, which shows the same texts.
 #[doc(hidden)]
-pub use self::text::{client, job_state, short, shown};
+pub use self::text::{client, counted, job_state, short, shown};
 use leasehold::Locks;
 
 /// Makes a console that only shows, to nest behind the app's own authentication.

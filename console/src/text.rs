@@ -92,7 +92,9 @@ pub fn job_state(job: &JobInfo) -> String {
     parts.join("; ")
 }
 
-fn counted(count: u64, thing: &str) -> String {
+/// A number of things: `1 lock`, `2 locks`.
+#[must_use]
+pub fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -29,8 +29,7 @@ pub(super) async fn renew_due(
     let mut batches = BTreeMap::<_, (Vec<_>, Vec<_>)>::new();
     for local in due {
         // The newer run waits until the older one has stopped.
-        let (is_held, is_stopping) = (local.is_held(), local.is_stopping());
-        if !is_held && !is_stopping {
+        if !local.is_held_or_stopping() {
             match local.release_due() {
                 Some(end) if store.now() < end => again(&local, end),
                 Some(_) => over(local),
@@ -40,7 +39,7 @@ pub(super) async fn renew_due(
             let (locals, requests) = batches.entry(request.ttl).or_default();
             locals.push((local, sent));
             requests.push(request);
-        } else if !is_stopping {
+        } else if !local.is_stopping() {
             again(&local, local.deadline());
         }
     }
@@ -98,8 +97,7 @@ fn apply_answer(
         Ok(Renewal::Renewed) => {
             local.count_renewal(sent, "renewed");
             local.extend(sent, ttl);
-            let is_handled = local.is_held() || local.is_stopping();
-            Ok(RenewOutcome::Held(is_handled.then(|| local.next_due(sent))))
+            Ok(RenewOutcome::Held(local.is_held_or_stopping().then(|| local.next_due(sent))))
         }
         Ok(Renewal::NotHeld(reason)) => {
             local.count_renewal(sent, "not_held");

@@ -235,6 +235,11 @@ impl LocalLease {
         self.phase.lost() == Some(LossReason::Replaced)
     }
 
+    /// Returns true if it is to be renewed: its holder has it, or has not released it yet.
+    pub(crate) fn is_held_or_stopping(&self) -> bool {
+        self.is_held() || self.is_stopping()
+    }
+
     /// Returns true if a newer acquisition may end it at any time.
     pub(crate) fn is_replaceable(&self) -> bool {
         self.is_replaceable
@@ -270,7 +275,7 @@ impl LocalLease {
     /// Extends the deadline: a renewal that was sent at `sent` has set this TTL.
     pub(crate) fn extend(&self, sent: Instant, ttl: Duration) {
         self.is_suspect.store(false, Ordering::Release);
-        if self.is_held() || self.is_stopping() {
+        if self.is_held_or_stopping() {
             self.deadlines.extend(sent, ttl);
         }
     }

@@ -58,6 +58,11 @@ impl Once {
         self.tick_at(time).saturating_add(self.tick_lasts())
     }
 
+    /// How much is left at this time of the tick that runs then. Nothing without ticks.
+    pub(crate) fn tick_left(self, time: u64) -> Duration {
+        Duration::from_millis(self.tick_ends(time).saturating_sub(time))
+    }
+
     /// How long its ticks last, in milliseconds; 0 without ticks.
     pub(crate) fn tick_lasts(self) -> u64 {
         if let Self::Per { period, .. } = self { millis(period) } else { 0 }

@@ -21,9 +21,7 @@ impl Lease {
     /// How much of its tick was left when the lease was granted. Zero without ticks.
     pub(crate) fn tick_left_at_grant(&self) -> Duration {
         match (self.local().tick, self.local().request.kind) {
-            (Some(tick), Kind::Once(once)) => {
-                Duration::from_millis(once.tick_ends(tick.granted).saturating_sub(tick.granted))
-            }
+            (Some(tick), Kind::Once(once)) => once.tick_left(tick.granted),
             _ => Duration::ZERO,
         }
     }

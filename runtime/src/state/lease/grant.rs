@@ -31,8 +31,7 @@ impl Grant {
     /// than on the server's, if both run equally fast.
     pub(crate) fn in_tick(mut self, tick: TickTimes, now: Instant) -> Self {
         if let Kind::Once(once) = self.request.kind {
-            let left = once.tick_ends(tick.granted).saturating_sub(tick.granted);
-            self.times.tick_ends = Some(now + Duration::from_millis(left));
+            self.times.tick_ends = Some(now + once.tick_left(tick.granted));
         }
         Self { tick: Some(tick), ..self }
     }

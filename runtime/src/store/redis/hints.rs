@@ -149,11 +149,6 @@ impl HintReceiver {
         }
     }
 
-    /// The lock of a record's key.
-    fn key_of(&self, record: &[u8]) -> Option<LockKey> {
-        LockKey::of_stored(str::from_utf8(record).ok()?.strip_prefix(&self.locks)?)
-    }
-
     /// Takes a message of our channels.
     pub(super) fn take_message(&self, message: &[u8]) {
         if message == LIMITS {
@@ -161,7 +156,7 @@ impl HintReceiver {
             return;
         }
         if let Some(lock) = message.strip_prefix(AGAIN.as_bytes()) {
-            if let Some(key) = self.key_of(lock) {
+            if let Some(key) = key_of(lock, &self.locks) {
                 self.deliver(Hint::RunAgain { key });
             }
             return;
@@ -193,14 +188,18 @@ fn read(message: &[u8], locks: &str, secret: &Secret) -> Option<(RequestId, Hint
         return Some((id, Hint::Forced { id }));
     }
     if let Some(lock) = rest.strip_prefix(b"R") {
-        let name = str::from_utf8(lock).ok()?.strip_prefix(locks)?;
-        return Some((id, Hint::Recalled { key: LockKey::of_stored(name)? }));
+        return Some((id, Hint::Recalled { key: key_of(lock, locks)? }));
     }
     let (_, rest) = secret.proven(message)?.split_at_checked(RequestId::LENGTH)?;
     let (token, rest) = rest.split_at_checked(16)?;
     let (until, early) = rest.split_at_checked(13).filter(|(_, early)| early.len() == 5)?;
     let (token, until) = (number(token)?, number(until)?);
     Some((id, Hint::Offered { id, token, until, early: Duration::from_millis(number(early)?) }))
+}
+
+/// The lock of a record's key.
+fn key_of(record: &[u8], locks: &str) -> Option<LockKey> {
+    LockKey::of_stored(str::from_utf8(record).ok()?.strip_prefix(locks)?)
 }
 
 /// Reads a number of at most 19 digits, and nothing but digits.
