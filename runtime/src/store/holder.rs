@@ -8,7 +8,7 @@ use super::serialize::{seconds, some_seconds};
 use crate::core::fence::Fence;
 use crate::system;
 
-/// One holder of a lock, in [`LockInfo::holders`].
+/// One holder of a lock, in [`LockInfo::holders`](crate::LockInfo::holders).
 ///
 /// # Examples
 ///
@@ -57,7 +57,7 @@ pub struct Holder {
     pub may_be_idle: bool,
 }
 
-/// One waiter for a lock, in [`LockInfo::waiters`].
+/// One waiter for a lock, in [`LockInfo::waiters`](crate::LockInfo::waiters).
 ///
 /// # Examples
 ///

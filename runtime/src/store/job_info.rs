@@ -73,7 +73,8 @@ impl JobInfo {
     }
 }
 
-/// The last success of work that is to succeed once, in [`LockInfo::last_success`].
+/// The last success of work that is to succeed once, in
+/// [`LockInfo::last_success`](crate::LockInfo::last_success).
 ///
 /// # Examples
 ///
