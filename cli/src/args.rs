@@ -2,7 +2,6 @@
 
 #[cfg(unix)]
 mod run;
-mod time;
 
 #[cfg(unix)]
 use std::ffi::OsString;
@@ -12,7 +11,8 @@ use clap::{Args, Parser, Subcommand};
 
 #[cfg(unix)]
 pub(super) use self::run::{Run, Waiting};
-use self::time::time;
+use super::choice::{Choice, Sort};
+use super::time::time;
 
 /// Looks at locks, frees them, and runs commands under them.
 #[derive(Debug, Parser)]
@@ -21,14 +21,17 @@ pub(super) struct Cli {
     #[command(flatten)]
     pub(super) server: Server,
     /// Prints JSON: one object per line on stdout, and errors as JSON on stderr
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(super) json: bool,
     /// Logs what the client does to stderr; twice for more
-    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    #[arg(long, short, global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
     #[command(subcommand)]
     pub(super) command: Command,
 }
+
+/// The heading of the options that each command has.
+const GLOBAL: &str = "Global options";
 
 const CODES: &str = "\
 Exit codes:
@@ -44,15 +47,27 @@ Exit codes:
   127  run: there is no such command
 Otherwise `run` ends with its command's code, or 128 plus the number of the signal that ended it.";
 
+#[cfg(unix)]
+const RUN_CODES: &str = "\
+Exit codes:
+  120  others hold the lock, or an operator has closed it
+  121  the lock was lost, and the command was ended
+  122  the work is done already (--once, --once-per, --schedule)
+  123  the server can't be reached, or refuses
+  125  wrong arguments, or the tool itself failed
+  126  the command can't be started
+  127  there is no such command
+Otherwise it ends with its command's code, or 128 plus the number of the signal that ended it.";
+
 /// Where the locks are.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Server {
     /// The server: redis://, rediss://, unix://, redis+sentinel://, or several nodes of a cluster.
     /// Other users of this machine see it; `REDIS_URL` is safer for a password
-    #[arg(long, global = true, env = "REDIS_URL", hide_env_values = true)]
+    #[arg(long, global = true, help_heading = GLOBAL, env = "REDIS_URL", hide_env_values = true)]
     pub(super) url: Option<String>,
     /// The prefix of the service's keys
-    #[arg(long, global = true, env = "LEASEHOLD_PREFIX", default_value = "leasehold")]
+    #[arg(long, global = true, help_heading = GLOBAL, env = "LEASEHOLD_PREFIX", default_value = "leasehold")]
     pub(super) prefix: String,
 }
 
@@ -61,13 +76,16 @@ pub(super) struct Server {
 pub(super) enum Command {
     /// Runs a command while a lock is held
     #[cfg(unix)]
+    #[command(after_help = RUN_CODES)]
     Run(Box<Run>),
-    /// Lists the locks that are held or waited for
-    Ls(Pattern),
+    /// Lists the locks that are held or waited for, those in trouble first
+    Ls(Ls),
     /// Shows one lock: all its holders and waiters
     Show(Key),
     /// Shows the table of `ls`, and refreshes it
     Watch(Watch),
+    /// Lists the prefixes under which the server has locks
+    Prefixes,
     /// Lists jobs, the overdue ones first: work with --once-per or --schedule that has run
     Jobs(Pattern),
     /// Lets work run again that is done
@@ -127,9 +145,24 @@ pub(super) struct Pattern {
 }
 
 #[derive(Args, Debug)]
+pub(super) struct Ls {
+    #[command(flatten)]
+    pub(super) choice: Choice,
+    /// What comes first [default: trouble; with --json, each lock as soon as it is known]
+    #[arg(long, value_enum)]
+    pub(super) sort: Option<Sort>,
+    /// How many locks to print [default: 1000; with --json, all]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) limit: Option<usize>,
+}
+
+#[derive(Args, Debug)]
 pub(super) struct Watch {
     #[command(flatten)]
-    pub(super) names: Pattern,
+    pub(super) choice: Choice,
+    /// What comes first
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) sort: Sort,
     /// The pause between two looks
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     pub(super) interval: Duration,
@@ -190,14 +223,23 @@ pub(super) struct Doctor {
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
-    /// The address and port
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8517")]
+    /// The address and port; a port alone is one of 127.0.0.1
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8517", value_parser = address)]
     pub(super) listen: std::net::SocketAddr,
     #[command(flatten)]
     pub(super) people: People,
     /// Serves other machines, too. The console has no login
     #[arg(long)]
     pub(super) allow_remote: bool,
+}
+
+fn address(text: &str) -> Result<std::net::SocketAddr, String> {
+    if let Ok(port) = text.trim_start_matches(':').parse() {
+        return Ok((std::net::Ipv4Addr::LOCALHOST, port).into());
+    }
+    let wrong =
+        |_| "write an address and a port, such as 127.0.0.1:8517, or a port alone".to_owned();
+    text.replace("localhost", "127.0.0.1").parse().map_err(wrong)
 }
 
 /// What people may do in the console.

@@ -43,6 +43,14 @@ impl Failure {
         Self::Said { code, name, text: text.into() }
     }
 
+    /// Says this, too.
+    #[cfg(unix)]
+    pub(super) fn add(&mut self, more: &str) {
+        if let Self::Said { text, .. } = self {
+            text.push_str(more);
+        }
+    }
+
     /// Says it on stderr, and gives the exit code.
     pub(super) fn report(&self, json: bool) -> u8 {
         match self {

@@ -8,9 +8,9 @@ use serde_json::json;
 use super::args::{Force, Server};
 use super::failure::{Failure, code};
 use super::limit::user;
-use super::rows::{client, runs_command};
+use super::rows::runs_command;
 use super::show;
-use super::text::{counted, plain, tell};
+use super::text::{client, counted, plain, tell};
 
 pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<u8, Failure> {
     if !force.yes && !io::stdin().is_terminal() {

@@ -1,6 +1,7 @@
 //! Looks at locks, frees them, and runs commands under them: docs/guide/command-line.md.
 
 mod args;
+mod choice;
 mod connect;
 mod doctor;
 mod failure;
@@ -9,6 +10,7 @@ mod generate;
 mod jobs;
 mod limit;
 mod log;
+mod look;
 mod ls;
 mod rows;
 #[cfg(unix)]
@@ -16,6 +18,8 @@ mod run;
 mod serve;
 mod show;
 mod text;
+mod time;
+mod tips;
 mod watch;
 
 use std::process::ExitCode;
@@ -31,6 +35,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
+            let arguments: Vec<_> = std::env::args_os().collect();
+            if let Some(tip) = tips::tip(&arguments).filter(|_| error.use_stderr()) {
+                text::tell(&format!("\n  tip: {tip}"));
+            }
             return if error.use_stderr() { code::FAILED.into() } else { ExitCode::SUCCESS };
         }
     };
@@ -54,9 +62,10 @@ async fn dispatch(Cli { server, json, command, .. }: Cli) -> Result<u8, Failure>
         Command::Run(run) => run::run(&server, &run, json).await,
         #[cfg(unix)]
         Command::Guard { command } => run::guard(&command).await,
-        Command::Ls(names) => ls::ls(&server, &names.pattern, json).await,
+        Command::Ls(ls) => ls::ls(&server, &ls, json).await,
         Command::Show(lock) => show::show(&server, &lock.key, json).await,
         Command::Watch(watch) => watch::watch(&server, &watch, json).await,
+        Command::Prefixes => ls::prefixes(&server, json).await,
         Command::Jobs(names) => jobs::jobs(&server, &names.pattern, json).await,
         Command::RunAgain(again) => jobs::run_again(&server, again, json).await,
         Command::Force(force) => force::force(&server, &force, json).await,

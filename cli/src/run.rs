@@ -12,8 +12,10 @@ mod signals;
 mod supervise;
 mod wire;
 
+use std::convert::Infallible;
 use std::env;
 use std::ffi::OsStr;
+use std::future::pending;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +31,10 @@ use self::wire::Pace;
 use super::args::{Run, Server, Waiting};
 use super::failure::{Failure, code};
 use super::rows::RUN;
-use super::text::{plain, tell};
+use super::text::{client, counted, plain, short, tell};
+
+/// How long a call waits before it says who holds the lock.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs a command under a lock, and gives the exit code.
 pub(super) async fn run(server: &Server, run: &Run, json: bool) -> Result<u8, Failure> {
@@ -39,6 +44,7 @@ pub(super) async fn run(server: &Server, run: &Run, json: bool) -> Result<u8, Fa
     let call = SystemTime::now();
     let acquired = tokio::select! {
         acquired = acquire(&locks, run) => acquired,
+        never = say_who_holds(&locks, run, json) => match never {},
         signal = signals.recv() => {
             // Its place in the queue goes to the next.
             locks.shutdown().await;
@@ -53,8 +59,15 @@ pub(super) async fn run(server: &Server, run: &Run, json: bool) -> Result<u8, Fa
         Ok(lease) => lease,
         Err(error) => {
             let is_quiet = run.quiet && (error.is_held_by_another() || error.is_done());
-            let failure = Failure::from(error);
-            return if is_quiet { Ok(failure.code()) } else { Err(failure) };
+            let is_held = error.is_held_by_another();
+            let mut failure = Failure::from(error);
+            if is_quiet {
+                return Ok(failure.code());
+            }
+            if let Some(holder) = holder(&locks, run).await.filter(|_| is_held) {
+                failure.add(&format!("; {holder}"));
+            }
+            return Err(failure);
         }
     };
     if lease.remaining() < (pace.grace + pace.margin) * 2 {
@@ -70,6 +83,38 @@ pub(super) async fn run(server: &Server, run: &Run, json: bool) -> Result<u8, Fa
         tell("leasehold: a process of the command could not be killed");
     }
     finish(run, lease, ending, json).await
+}
+
+/// Says, once the call has waited for a while, who holds the lock.
+async fn say_who_holds(locks: &Locks, run: &Run, json: bool) -> Infallible {
+    tokio::time::sleep(PATIENCE).await;
+    if let Some(holder) = holder(locks, run).await.filter(|_| !run.quiet) {
+        let text = format!("waiting for `{}`: {holder}", run.key);
+        if json {
+            tell(&serde_json::json!({ "waiting": run.key, "message": text }).to_string());
+        } else {
+            tell(&format!("leasehold: {}", plain(&text)));
+        }
+    }
+    pending().await
+}
+
+/// Who has held the lock longest. `None` if nobody does, or the store does not say.
+async fn holder(locks: &Locks, run: &Run) -> Option<String> {
+    let lock = locks.inspect(run.key.as_str()).await.ok()?;
+    let holder = lock.longest_holder()?;
+    let others = lock.held - 1;
+    let mut text = format!("held by {}", client(holder.client.as_ref()));
+    if others > 0 {
+        text += &format!(" and {}", counted(others, "other"));
+    }
+    if let Some(time) = holder.held_for {
+        text += &format!(" for {}", short(time));
+    }
+    if let Some(note) = &holder.note {
+        text += &format!(" ({note})");
+    }
+    Some(text)
 }
 
 /// A call that waits outlives an outage; one that does not says at once what is wrong.

@@ -1,6 +1,7 @@
 //! `show`: all holders and waiters of one lock.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use leasehold::{Holder, LastSuccess, LockInfo, LockKey, LockKind, Waiter};
 use leasehold_console::job_state;
@@ -8,8 +9,8 @@ use leasehold_console::job_state;
 use super::args::Server;
 use super::failure::Failure;
 use super::ls::{nothing, to_json};
-use super::rows::{client, kind, runs_command};
-use super::text::{plain, short, tell};
+use super::rows::{kind, runs_command};
+use super::text::{client, plain, short, tell};
 
 pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, Failure> {
     // Exactly that name: `ls` shows it.
@@ -25,6 +26,9 @@ pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, F
     }
     Ok(0)
 }
+
+/// A client that works is heard of once a minute.
+const SILENT: Duration = Duration::from_secs(75);
 
 /// Writes a lock for people. A free one may be another than they mean: under another prefix.
 pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::Result<()> {
@@ -57,6 +61,17 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
             "  something else than a lock has this name in Redis: find out who writes it,"
         )?;
         writeln!(out, "  and then free the name with `redis-cli DEL '{key}'`")?;
+    }
+    if let Some(behind) = lock.clock_behind {
+        writeln!(
+            out,
+            "  the server's clock was set back, by {} or more: it does not know how long",
+            short(behind)
+        )?;
+        writeln!(
+            out,
+            "  locks are held, and those of dead processes stay held for as much longer"
+        )?;
     }
     for holder in &lock.holders {
         write_holder(out, holder)?;
@@ -97,11 +112,10 @@ fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {
     if let Some(time) = holder.held_for {
         writeln!(out, "    held for       {}", short(time))?;
     }
-    writeln!(
-        out,
-        "    left           {}; renewed while its process lives",
-        short(holder.remaining)
-    )?;
+    writeln!(out, "    left           {}, unless its process renews it", short(holder.remaining))?;
+    if let Some(text) = heard(holder) {
+        writeln!(out, "    its process    {text}")?;
+    }
     if let Some(fence) = holder.fence {
         writeln!(out, "    fencing token  {fence}")?;
     }
@@ -119,6 +133,22 @@ fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {
         writeln!(out, "                   if its command goes on: pkill -KILL -P {process}")?;
     }
     Ok(())
+}
+
+/// Whether the process of a holder lives, as far as the store knows.
+fn heard(holder: &Holder) -> Option<String> {
+    let Some(heard) = holder.heard else {
+        let is_unknown = holder.client.is_none();
+        return is_unknown.then(|| {
+            "is unknown: it was not heard of for three minutes, or Redis does not say".to_owned()
+        });
+    };
+    let ago = short(heard);
+    Some(if heard < SILENT {
+        format!("lives: it was heard of {ago} ago")
+    } else {
+        format!("is stopped, dead or cut off from Redis: it was last heard of {ago} ago")
+    })
 }
 
 fn write_waiter(out: &mut impl Write, waiter: &Waiter) -> io::Result<()> {

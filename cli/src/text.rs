@@ -4,6 +4,8 @@ use std::io::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
+/// A client as `service@host:process`.
+pub(super) use leasehold_console::client;
 /// A number of things.
 pub(super) use leasehold_console::counted;
 /// Durations are written in one way everywhere.
@@ -33,6 +35,30 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     out + "…"
 }
 
+/// Shortens a text in its middle to this many columns: what tells names apart is at their ends.
+pub(super) fn middle(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let left = columns.saturating_sub(1);
+    let fitting = |letters: &mut dyn Iterator<Item = char>, most: usize| {
+        let mut taken = (Vec::new(), 0);
+        for letter in letters {
+            let width = letter.encode_utf8(&mut [0; 4]).width();
+            if taken.1 + width > most {
+                break;
+            }
+            taken.0.push(letter);
+            taken.1 += width;
+        }
+        taken
+    };
+    let (mut last, taken) = fitting(&mut text.chars().rev(), left - left / 3);
+    last.reverse();
+    let (first, _) = fitting(&mut text.chars(), left - taken);
+    first.into_iter().chain(['…']).chain(last).collect()
+}
+
 /// Writes a line to stderr. That it is closed is no failure of the command.
 pub(super) fn tell(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
@@ -54,5 +80,13 @@ mod tests {
         assert_eq!(pad("東", 4), "東  ");
         assert_eq!(cut("東京都", 5), "東京…");
         assert_eq!(cut("abc", 3), "abc");
+    }
+
+    #[test]
+    fn the_ends_of_a_long_text_stay() {
+        assert_eq!(middle("billing@web-3:812", 17), "billing@web-3:812");
+        assert_eq!(middle("billing@web-3:812", 10), "bil…-3:812");
+        assert_eq!(middle("東京都港区", 6), "東…区");
+        assert_eq!(middle("abc", 1), "…");
     }
 }

@@ -1,16 +1,17 @@
 //! `watch`: the table of `ls`, refreshed.
 
-use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
-use std::time::SystemTime;
+use std::convert::Infallible;
+use std::io::{self, Write};
+use std::time::{Instant, SystemTime};
 
-use leasehold::{LockInfo, Locks};
+use leasehold::Locks;
 use serde_json::json;
 
 use super::args::{Server, Watch};
 use super::failure::{Failure, code};
-use super::rows;
-use super::text::{counted, cut};
+use super::look::Look;
+use super::rows::{Table, window};
+use super::text::{cut, plain, short};
 
 /// How many rows a snapshot has that goes to a file.
 const ROWS: usize = 1_000;
@@ -38,9 +39,7 @@ pub(super) async fn watch(server: &Server, watch: &Watch, json: bool) -> Result<
 }
 
 /// Goes on until it fails, or a signal ends it.
-async fn or_end(
-    work: impl Future<Output = Result<std::convert::Infallible, Failure>>,
-) -> Result<u8, Failure> {
+async fn or_end(work: impl Future<Output = Result<Infallible, Failure>>) -> Result<u8, Failure> {
     let end = end()?;
     tokio::select! {
         ended = work => match ended {
@@ -77,46 +76,80 @@ pub(super) fn end() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// One object for each lock of each look.
-async fn stream(locks: &Locks, watch: &Watch) -> Result<std::convert::Infallible, Failure> {
+/// One object for each lock of each look; in an outage, one with the error.
+async fn stream(locks: &Locks, watch: &Watch) -> Result<Infallible, Failure> {
     let mut out = io::stdout();
     loop {
-        let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        let mut found = locks.list(&watch.names.pattern);
+        let at = now();
+        let mut found = watch.choice.list(locks);
         while let Some(lock) = found.next().await {
-            let lock = serde_json::to_value(lock?)
-                .map_err(|error| Failure::new(code::FAILED, error.to_string()))?;
-            writeln!(out, "{}", json!({ "at": at, "lock": lock }))?;
+            let seen = match lock {
+                Ok(lock) if watch.choice.has(&lock) => {
+                    let lock = serde_json::to_value(lock)
+                        .map_err(|error| Failure::new(code::FAILED, error.to_string()))?;
+                    json!({ "at": at, "lock": lock })
+                }
+                Ok(_) => continue,
+                Err(error) => {
+                    let error = outage(error.into())?;
+                    json!({ "at": at, "error": error })
+                }
+            };
+            writeln!(out, "{seen}")?;
         }
         tokio::time::sleep(watch.interval).await;
     }
 }
 
 /// One table after the other.
-async fn print(locks: &Locks, watch: &Watch) -> Result<std::convert::Infallible, Failure> {
-    let mut out = anstream::stdout();
+async fn print(locks: &Locks, watch: &Watch) -> Result<Infallible, Failure> {
+    let (mut out, table) = (anstream::stdout(), Table::for_stdout());
     loop {
-        let look = Look::take(locks, &watch.names.pattern, ROWS).await?;
-        writeln!(out, "{}\n{}", look.summary(), rows::header())?;
-        for (lock, row) in look.rows.values() {
-            rows::write(&mut out, lock, row)?;
+        match Look::take(locks, &watch.choice, watch.sort, ROWS).await {
+            Ok(look) => {
+                writeln!(out, "{}  {}", now(), look.summary())?;
+                for missing in &look.missing {
+                    writeln!(out, "some locks are missing: {missing}")?;
+                }
+                writeln!(out, "{}", table.header())?;
+                for row in look.rows() {
+                    table.write(&mut out, row)?;
+                }
+                writeln!(out)?;
+            }
+            Err(failure) => writeln!(out, "{}  {}\n", now(), plain(&outage(failure)?))?,
         }
-        writeln!(out)?;
         tokio::time::sleep(watch.interval).await;
     }
 }
 
-/// One table over the other.
-async fn redraw(locks: &Locks, watch: &Watch) -> Result<std::convert::Infallible, Failure> {
+/// One table over the other. In an outage the last one stays, with its age.
+async fn redraw(locks: &Locks, watch: &Watch) -> Result<Infallible, Failure> {
     let mut out = anstream::stdout();
+    let (mut look, mut seen) = (Look::default(), Instant::now());
     loop {
         let (lines, columns) = window().unwrap_or((24, 80));
-        let look = Look::take(locks, &watch.names.pattern, lines.saturating_sub(3).max(1)).await?;
+        let most = lines.saturating_sub(3).max(1);
+        let head = match Look::take(locks, &watch.choice, watch.sort, most).await {
+            Ok(taken) => {
+                (look, seen) = (taken, Instant::now());
+                format!("{}  {}", now(), look.summary())
+            }
+            Err(failure) => {
+                let (age, why) = (short(seen.elapsed()), plain(&outage(failure)?));
+                format!("{}  as it was {age} ago: {why}", now())
+            }
+        };
+        let table = Table::within(columns);
         let mut page = Vec::new();
-        writeln!(page, "{HOME}{}{CLEAR_LINE}", cut(&look.summary(), columns))?;
-        writeln!(page, "{}{CLEAR_LINE}", cut(&rows::plain_header(), columns))?;
-        for (_, row) in look.rows.values() {
-            writeln!(page, "{}{CLEAR_LINE}", cut(row, columns))?;
+        writeln!(page, "{HOME}{}{CLEAR_LINE}", cut(&head, columns))?;
+        for missing in &look.missing {
+            let text = format!("some locks are missing: {missing}");
+            writeln!(page, "{}{CLEAR_LINE}", cut(&text, columns))?;
+        }
+        writeln!(page, "{}{CLEAR_LINE}", cut(&table.plain_header(), columns))?;
+        for row in look.rows() {
+            writeln!(page, "{}{CLEAR_LINE}", table.row(row))?;
         }
         write!(page, "{CLEAR_BELOW}")?;
         out.write_all(&page)?;
@@ -125,51 +158,14 @@ async fn redraw(locks: &Locks, watch: &Watch) -> Result<std::convert::Infallible
     }
 }
 
-/// One look at the locks: the first by name, and how many there are.
-struct Look {
-    rows: BTreeMap<String, (LockInfo, String)>,
-    count: u64,
-    waiting: u64,
-}
-
-impl Look {
-    async fn take(locks: &Locks, pattern: &str, most: usize) -> Result<Self, Failure> {
-        let mut look = Self { rows: BTreeMap::new(), count: 0, waiting: 0 };
-        let mut found = locks.list(pattern);
-        while let Some(lock) = found.next().await {
-            let info = lock?;
-            look.count += 1;
-            look.waiting += info.waiting;
-            let row = rows::row(&info);
-            look.rows.insert(info.name.clone(), (info, row));
-            if look.rows.len() > most {
-                look.rows.pop_last();
-            }
-        }
-        Ok(look)
-    }
-
-    fn summary(&self) -> String {
-        let now = humantime::format_rfc3339_seconds(SystemTime::now());
-        let hidden = self.count.saturating_sub(self.rows.len() as u64);
-        let rest = if hidden > 0 { format!(", {hidden} not shown") } else { String::new() };
-        let (locks, waiters) = (counted(self.count, "lock"), counted(self.waiting, "waiter"));
-        format!("{now}  {locks}, {waiters}{rest}")
+/// Why the store does not answer. Any other failure ends the command.
+fn outage(failure: Failure) -> Result<String, Failure> {
+    match failure {
+        Failure::Said { code: code::STORE, text, .. } => Ok(text),
+        other => Err(other),
     }
 }
 
-/// The lines and columns of the terminal. `None` if there is none.
-fn window() -> Option<(usize, usize)> {
-    if !io::stdout().is_terminal() {
-        return None;
-    }
-    #[cfg(unix)]
-    {
-        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-        let lines = usize::from(size.ws_row);
-        let columns = usize::from(size.ws_col);
-        Some(if lines > 0 && columns > 0 { (lines, columns) } else { (24, 80) })
-    }
-    #[cfg(not(unix))]
-    None
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }

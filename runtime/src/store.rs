@@ -50,6 +50,7 @@ pub use self::detached::Detached;
 pub use self::diagnosis::{Diagnosis, Fact, Finding, Severity};
 #[cfg(feature = "redis")]
 pub(crate) use self::diagnosis::{NO_LOCKS, UNREACHABLE, short};
+pub(crate) use self::holder::CLIENT_KEPT;
 pub use self::holder::{ClientInfo, Holder, Waiter};
 pub use self::inspection::{Forced, LockInfo, LockKind};
 pub(crate) use self::job_info::AGAIN_KEPT;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::time::time;
+use crate::time::time;
 
 /// How long `run` waits for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 --- KEYS
 ---   1  client  hash  service, host and process
 --- RETURN
----   {service, host, process}  each empty if it is not known
+---   {service, host, process, left_ms}  each empty if it is not known; how long the record lasts
 --- COST  O(1)
 
 local client = KEYS[1]
@@ -14,4 +14,5 @@ local known = {}
 for each, field in ipairs({'service', 'host', 'process'}) do
   known[each] = redis.call('HGET', client, field) or ''
 end
+known[4] = redis.call('PTTL', client)
 return known

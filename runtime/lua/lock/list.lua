@@ -1,4 +1,5 @@
---- lock/list: a page of the names of locks that may be held, kept or waited for; or of jobs.
+--- lock/list: a page of the names of locks that may be held, kept or waited for, or that are waited
+--- for; or of jobs.
 ---
 --- Changes nothing. It goes through the keys of one server, as SCAN does: a name may come twice.
 --- A free lock that nobody waits for is left out. Whoever reads the names looks at each lock.
@@ -12,7 +13,7 @@
 ---   3  literal  string   what the names begin with
 ---   4  cursor   integer  where the page begins; 0: the first page
 ---   5  count    integer  how many keys to go through
----   6  of       string   `locks` or `jobs`
+---   6  of       string   `locks`, `waited` or `jobs`
 --- RETURN
 ---   {cursor, names}  where the next page begins, 0 after the last; names as they end the keys
 --- COST  O(count)
@@ -42,6 +43,9 @@ local is_listed = {
     lock = may_be_busy,
     holders = may_be_busy,
     queue = may_be_busy,
+  },
+  waited = {
+    queue = function() return true end,
   },
   jobs = {
     done = function(_, _, name) return has_ticks(name) end,

@@ -151,14 +151,14 @@ impl Faults {
         Self { only: Some(step), ..self.clone() }
     }
 
-    /// Ends all leases of a lock in the store now, as if their TTLs were over. Returns
+    /// Ends all leases of a lock in the store now, as if the server had lost them. Returns
     /// whether there were any; assert it, because a misspelt name expires nothing.
     ///
     /// A `hold_at_least` of the lock ends too. Leases of other locks go on.
     ///
     /// The store tells nobody. The holder learns of it from its next renewal, within a
     /// third of the TTL, or from its release. The reason is
-    /// [`Expired`](crate::LossReason::Expired), or [`Taken`](crate::LossReason::Taken) if
+    /// [`Gone`](crate::LossReason::Gone), or [`Taken`](crate::LossReason::Taken) if
     /// another holder had the lock since. A waiter gets the lock within 2 seconds, when it
     /// asks again. So for a while two holders may work, as after a server has forgotten a
     /// lock. Fencing tokens tell them apart.

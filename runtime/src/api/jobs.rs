@@ -46,7 +46,7 @@ impl Locks {
     /// ```
     pub async fn jobs(&self, pattern: impl AsRef<str>) -> Result<Vec<JobInfo>, LockError> {
         let seen = self.look_at_all(pattern.as_ref(), ListOf::Jobs);
-        let jobs = seen.try_filter_map(async |info| Ok(info.job.map(|job| *job)));
+        let jobs = seen.try_filter_map(async |found| Ok(found?.job.map(|job| *job)));
         let mut jobs: Vec<_> = jobs.try_collect().await?;
         jobs.sort_by(|a, b| a.name.cmp(&b.name));
         jobs.dedup_by(|a, b| a.name == b.name);

@@ -1,5 +1,6 @@
 //! An operator's view: which locks there are.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future;
 use std::pin::Pin;
@@ -32,9 +33,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// The list ends with the first error:
-    ///
-    /// - [`LockError::Store`] if the store failed, or refuses the client.
+    /// - [`LockError::Store`] if the store failed, or refuses the client. The list ends with it; but if
+    ///   one master of a cluster does not answer, it goes on with those of the others.
     ///
     /// # Examples
     ///
@@ -55,32 +55,105 @@ impl Locks {
     /// # }
     /// ```
     pub fn list(&self, pattern: impl AsRef<str>) -> LockList {
-        let busy = self.look_at_all(pattern.as_ref(), ListOf::Locks).try_filter(|info| {
-            future::ready(info.held > 0 || info.waiting > 0 || info.kept.is_some())
-        });
-        LockList { locks: Some(busy.boxed()) }
+        self.list_those(pattern.as_ref(), ListOf::Locks, |info| {
+            info.held > 0 || info.waiting > 0 || info.kept.is_some()
+        })
     }
 
-    /// Looks at each of the locks, or of the jobs, whose names match. One may come twice.
+    /// The same for the locks that somebody waits for. The server leaves out all others, so this costs
+    /// little where many locks are held and few are waited for.
+    ///
+    /// # Errors
+    ///
+    /// As [`list`](Self::list).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    /// let lease = locks.mutex("order:42").lock().await?;
+    /// assert!(locks.list_waited_for("*").next().await.is_none());
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list_waited_for(&self, pattern: impl AsRef<str>) -> LockList {
+        self.list_those(pattern.as_ref(), ListOf::Waited, |info| info.waiting > 0)
+    }
+
+    /// The prefixes under which this server has locks, also those of other services: for somebody who
+    /// finds no lock where it should be. None in memory, where no store has a prefix.
+    ///
+    /// It goes through all keys, as [`list`](Self::list) does, and needs the same right.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Store`] if the store failed, or refuses the client.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    /// assert!(locks.prefixes().await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn prefixes(&self) -> Result<Vec<String>, LockError> {
+        let (all, mut prefixes) = (NamePattern::new("*"), BTreeSet::new());
+        let mut from = Some(ListCursor::default());
+        while let Some(at) = from {
+            let page = self.page(&all, ListOf::Prefixes, at).await?;
+            if let Some(error) = page.failed {
+                return Err(failed(&all, error));
+            }
+            prefixes.extend(page.keys.iter().map(|key| key.name().to_owned()));
+            from = page.next;
+        }
+        Ok(prefixes.into_iter().collect())
+    }
+
+    fn list_those(&self, pattern: &str, of: ListOf, is_one: fn(&LockInfo) -> bool) -> LockList {
+        let all = self.look_at_all(pattern, of);
+        let those = all.try_filter(move |found| future::ready(found.as_ref().map_or(true, is_one)));
+        LockList { locks: Some(those.boxed()) }
+    }
+
+    /// Looks at each of the locks, or of the jobs, whose names match. One may come twice. An error in
+    /// place of a lock is of one of several servers, which the list leaves out.
     pub(super) fn look_at_all(
         &self,
         pattern: &str,
         of: ListOf,
-    ) -> impl Stream<Item = Result<LockInfo, LockError>> + Send + use<> {
+    ) -> impl Stream<Item = Result<Found, LockError>> + Send + use<> {
         let (locks, names) = (self.clone(), NamePattern::new(pattern));
         let pages = stream::try_unfold(Some(ListCursor::default()), move |from| {
             let (locks, names) = (locks.clone(), names.clone());
             async move {
                 let Some(from) = from else { return Ok(None) };
                 let page = locks.page(&names, of, from).await?;
-                Ok::<_, LockError>(Some((page.keys, page.next)))
+                let failed = page.failed.map(|error| failed(&names, error));
+                let keys = page.keys.into_iter().map(Ok).chain(failed.map(Err));
+                Ok::<_, LockError>(Some((keys.collect::<Vec<_>>(), page.next)))
             }
         });
         let keys = pages.map_ok(|keys| stream::iter(keys).map(Ok)).try_flatten();
         let (locks, limits) = (self.clone(), Arc::new(OnceCell::new()));
         let shown = keys.map_ok(move |key| {
             let (locks, limits) = (locks.clone(), limits.clone());
-            async move { locks.look_at(key, &limits).await }
+            async move {
+                Ok(match key {
+                    Ok(key) => Ok(locks.look_at(key, &limits).await?),
+                    Err(error) => Err(error),
+                })
+            }
         });
         shown.try_buffered(LOOKS)
     }
@@ -91,9 +164,7 @@ impl Locks {
         of: ListOf,
         from: ListCursor,
     ) -> Result<ListPage, LockError> {
-        let failed = |error: StoreError| {
-            LockError::of_store(Step::Inspect, format!("the locks `{names}`"), None, error)
-        };
+        let failed = |error| failed(names, error);
         self.client().keeper.check_not_forked().map_err(failed)?;
         // Only a quorum can't, and users have no `Locks` of one.
         let Some(page) = self.client().store.list(names, of, from) else {
@@ -101,6 +172,13 @@ impl Locks {
         };
         page.await.map_err(failed)
     }
+}
+
+/// A lock of a list, or why one of several servers did not answer.
+pub(super) type Found = Result<LockInfo, LockError>;
+
+fn failed(names: &NamePattern, error: StoreError) -> LockError {
+    LockError::of_store(Step::Inspect, format!("the locks `{names}`"), None, error)
 }
 
 /// The locks that are held or waited for, from [`Locks::list`]: a stream.
@@ -126,15 +204,16 @@ impl Locks {
 #[must_use = "the locks are looked at when the list is read"]
 pub struct LockList {
     /// `None` after its end.
-    locks: Option<BoxStream<'static, Result<LockInfo, LockError>>>,
+    locks: Option<BoxStream<'static, Result<Found, LockError>>>,
 }
 
 impl LockList {
-    /// The next lock; `None` at the end of the list, and after an error.
+    /// The next lock; `None` at the end of the list.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Store`] if the store failed, or refuses the client.
+    /// - [`LockError::Store`] if the store failed, or refuses the client. The list ends with it; but if
+    ///   one master of a cluster does not answer, it goes on with those of the others.
     ///
     /// # Cancel safety
     ///
@@ -169,7 +248,7 @@ impl Stream for LockList {
         if !matches!(next, Some(Ok(_))) {
             self.locks = None;
         }
-        Poll::Ready(next)
+        Poll::Ready(next.map(|found| found.and_then(|found| found)))
     }
 }
 

@@ -48,13 +48,13 @@ pub(super) async fn renew_due(
         async move { (ttl, locals, answers.await) }
     };
     let mut asked: FuturesUnordered<_> = batches.into_iter().map(ask).collect();
-    let (mut gone, mut failures) = (Vec::new(), BTreeMap::new());
+    let (mut not_held, mut failures) = (Vec::new(), BTreeMap::new());
     while let Some((ttl, locals, answers)) = asked.next().await {
         for ((local, sent), answer) in locals.into_iter().zip(answers) {
             match apply_answer(&local, sent, ttl, answer) {
                 Ok(RenewOutcome::Held(Some(next))) => again(&local, next),
                 Ok(RenewOutcome::Held(None)) => {}
-                Ok(RenewOutcome::Gone(reason)) => gone.push((local, reason)),
+                Ok(RenewOutcome::NotHeld(reason)) => not_held.push((local, reason)),
                 Err(error) => {
                     again(&local, store.now() + retry_pause(local.request.ttl).min(left(&local)));
                     // That it was lost meanwhile was said.
@@ -69,7 +69,7 @@ pub(super) async fn renew_due(
     for (lock, (leases, error)) in failures {
         tracing::warn!(lock, leases, %error, "leases could not be renewed; trying again");
     }
-    join_all(gone.iter().map(|(local, reason)| report_loss(store, local, *reason))).await;
+    join_all(not_held.iter().map(|(local, reason)| report_loss(store, local, *reason))).await;
 }
 
 /// How long a renewal may be repeated.
@@ -82,7 +82,7 @@ pub(crate) enum RenewOutcome {
     /// It is held, and due next at that time if it is to be handled again.
     Held(Option<Instant>),
     /// It was held until this answer.
-    Gone(LossReason),
+    NotHeld(LossReason),
 }
 
 /// Applies an answer to a lease. A failure is *unknown*, not *lost*: the renewal is retried
@@ -102,8 +102,9 @@ fn apply_answer(
         Ok(Renewal::NotHeld(reason)) => {
             local.count_renewal(sent, "not_held");
             // Nothing changes if the guard has begun its release meanwhile.
-            Ok(if local.mark_gone(reason) {
-                RenewOutcome::Gone(reason)
+            let reason = local.why_not_held(reason);
+            Ok(if local.mark_not_held(reason) {
+                RenewOutcome::NotHeld(reason)
             } else {
                 RenewOutcome::Held(None)
             })

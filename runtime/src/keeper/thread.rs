@@ -15,7 +15,7 @@ use super::{release, renew};
 use crate::core::error::{LockError, Outcome, Step};
 use crate::state::lease::{LONGEST_SLEEP, LocalLease};
 use crate::state::shutdown::{ActivityGuard, DRAIN};
-use crate::store::{Ask, ClientInfo, Store, StoreError};
+use crate::store::{Ask, CLIENT_KEPT, ClientInfo, Store, StoreError};
 use crate::system;
 
 /// How many renewals go in one batch, and how many batches are in flight at a time.
@@ -26,8 +26,7 @@ const MAX_BATCHES: usize = 16;
 /// together.
 const TICK: Duration = Duration::from_millis(5);
 
-/// How long the client's record of itself lasts, and how often it is written.
-const RECORD_TTL: Duration = Duration::from_secs(180);
+/// How often the client's record of itself is written.
 const RECORD_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A thread with a runtime, waiting for the keeper that it will run.
@@ -161,7 +160,7 @@ async fn renew_due(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
 /// Writes the client's record of itself to the store, again and again.
 async fn introduce(store: Arc<dyn Store>, info: ClientInfo) {
     loop {
-        if let Err(error) = store.introduce(&info, RECORD_TTL).await {
+        if let Err(error) = store.introduce(&info, CLIENT_KEPT).await {
             tracing::debug!(error = %error.source, "the client's record of itself was not written");
         }
         tokio::time::sleep(RECORD_INTERVAL).await;

@@ -258,7 +258,7 @@ impl LocalLease {
     /// How it was lost, if it was. The reason is final.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         self.is_held();
-        if let Some(reason) = self.phase.gone()
+        if let Some(reason) = self.phase.not_held()
             && (self.context.store.now() >= self.deadline() || self.context.shutdown.is_over())
         {
             self.lose(reason);
@@ -293,10 +293,18 @@ impl LocalLease {
         }
     }
 
+    /// Why the store does not hold it, of which it has said this. If it has no record of a lease whose
+    /// time is not over here, something took the record away.
+    pub(crate) fn why_not_held(&self, said: LossReason) -> LossReason {
+        let is_gone =
+            said == LossReason::Expired && self.context.store.now() < self.deadlines.deadline();
+        if is_gone { LossReason::Gone } else { said }
+    }
+
     /// Ends the lease because the store says that it is not held. The final reason may follow
     /// until the deadline. False if it was not held before.
-    pub(crate) fn mark_gone(&self, reason: LossReason) -> bool {
-        let was_held = self.phase.mark_gone(reason);
+    pub(crate) fn mark_not_held(&self, reason: LossReason) -> bool {
+        let was_held = self.phase.mark_not_held(reason);
         if was_held {
             self.changed.notify_waiters();
             self.count_out(false);

@@ -8,6 +8,9 @@ use super::serialize::{seconds, some_seconds};
 use crate::core::fence::Fence;
 use crate::system;
 
+/// How long the store remembers a client after it has said that it lives.
+pub(crate) const CLIENT_KEPT: Duration = Duration::from_secs(180);
+
 /// One holder of a lock, in [`LockInfo::holders`](crate::LockInfo::holders).
 ///
 /// # Examples
@@ -51,6 +54,14 @@ pub struct Holder {
     /// The time until its lease ends, unless it is renewed.
     #[cfg_attr(feature = "serde", serde(rename = "remaining_seconds", serialize_with = "seconds"))]
     pub remaining: Duration,
+    /// How long ago its client last told the store that it lives. It does so once a minute, so after
+    /// more than that its process is stopped, dead or cut off from the store; one that hangs is heard of
+    /// all the same. `None` if the store does not know the client, as three minutes after its end.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "heard_seconds_ago", serialize_with = "some_seconds")
+    )]
+    pub heard: Option<Duration>,
     /// True if its client may keep the lease without using it, because of
     /// [`linger`](crate::Mutex::linger). The store does not know whether a task works under
     /// it now. Of a semaphore and of readers, it is true for all holders of that client.

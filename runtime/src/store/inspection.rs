@@ -46,6 +46,14 @@ pub struct LockInfo {
     /// How long `hold_at_least` keeps the lock without a holder.
     #[cfg_attr(feature = "serde", serde(rename = "kept_seconds", serialize_with = "some_seconds"))]
     pub kept: Option<Duration>,
+    /// By how much the server's clock is behind the lock's last fencing token, if by a second or more: the
+    /// clock was set back. Until it is there again, the store does not know how long the lock is held, and
+    /// the locks of processes that died before stay held for as much longer.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "clock_behind_seconds", serialize_with = "some_seconds")
+    )]
+    pub clock_behind: Option<Duration>,
     /// The waiters: the first 64, in their order. Of a process with several waiters, the
     /// store may know only one.
     pub waiters: Vec<Waiter>,

@@ -60,7 +60,7 @@ async fn locks_are_listed_and_shown() {
     assert_eq!((&shown["waiting"], shown["holders"][0]["fence"].to_string()), (&1.into(), fence));
 
     let mut watch = Process::start(&mut with(&server, &["watch", "--interval", "50ms", "order:*"]));
-    assert!(watch.line().unwrap().ends_with("1 lock, 1 waiter"));
+    assert!(watch.line().unwrap().contains("1 lock, 1 waiting, longest hold"));
     assert!(watch.line().unwrap().starts_with("NAME"));
     assert!(watch.line().unwrap().starts_with("order:42"));
     signal("-TERM", &watch.pid());
@@ -216,4 +216,68 @@ async fn a_row_names_the_holder_that_has_held_longest() {
     let row = listed.lines().nth(1).expect("a row");
     assert!(row.contains("hangs@") && row.contains(" +1") && row.ends_with("old"), "{listed}");
     drop((hangs, works));
+}
+
+/// A process that is stopped renews nothing, whatever its lease says now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_that_has_fallen_silent_is_shown_as_such() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let lease = locks.mutex("order:42").lock().await.unwrap();
+    let shown = || tell(&server, &["show", "order:42"]).out;
+    until("its process is known", || shown().contains("its process    lives: it was heard of"));
+    let client = locks.inspect("order:42").await.unwrap().holders[0].client.clone().unwrap().id;
+    let mut redis = server.redis().await;
+    let key = format!("leasehold:client:{{{client}}}");
+    // As if it had said so two minutes ago.
+    redis::cmd("PEXPIRE").arg(&key).arg(60_000).exec_async(&mut redis).await.unwrap();
+    let silent = shown();
+    assert!(silent.contains("is stopped, dead or cut off from Redis"), "{silent}");
+    assert!(silent.contains("2m00s ago"), "{silent}");
+    redis::cmd("DEL").arg(&key).exec_async(&mut redis).await.unwrap();
+    assert!(shown().contains("it was not heard of for three minutes"));
+    drop(lease);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_was_set_back_is_named() {
+    let server = Server::start_skewed();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let _lease = locks.mutex("order:42").lock().await.unwrap();
+    server.jump_back(Duration::from_secs(3_600));
+    let shown = tell(&server, &["show", "order:42"]).out;
+    assert!(shown.contains("the server's clock was set back, by 59m5"), "{shown}");
+    assert!(!shown.contains("    held for"), "nobody knows it: {shown}");
+}
+
+/// Whoever waits learns what for, and a refusal says by whom.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_says_who_holds_the_lock() {
+    let server = Server::start();
+    let locks = Locks::builder().service("billing").connect(&server.url()).await.unwrap();
+    let _lease = locks.mutex("backup").note("TICKET-7").lock().await.unwrap();
+    until("the client has a name", || tell(&server, &["ls"]).out.contains("billing@"));
+    let said = |told: &super::Told| {
+        assert_eq!(told.code, 120, "{told:?}");
+        let by = told.err.find("held by billing@").expect("a name");
+        assert!(told.err[by..].contains("(TICKET-7)"), "{told:?}");
+    };
+    said(&tell(&server, &["run", "backup", "--", "true"]));
+    let waited = tell(&server, &["run", "backup", "--wait", "3s", "--", "true"]);
+    said(&waited);
+    assert!(waited.err.starts_with("leasehold: waiting for `backup`: held by"), "{waited:?}");
+    let quiet = tell(&server, &["run", "backup", "--quiet", "--wait", "3s", "--", "true"]);
+    assert_eq!((quiet.code, &*quiet.err), (120, ""));
+}
+
+#[test]
+fn who_forgets_the_dashes_is_told() {
+    let server = Server::start();
+    let told = tell(&server, &["run", "backup", "pg_dump"]);
+    assert_eq!(told.code, 125);
+    assert!(told.err.contains("tip: put `--` before the command"), "{told:?}");
+    let help = tell(&server, &["run", "--help"]).out;
+    for text in ["Global options:", "Exit codes:", "120"] {
+        assert!(help.contains(text), "{help}");
+    }
 }

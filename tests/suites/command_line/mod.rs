@@ -1,5 +1,6 @@
 //! The tool `leasehold`, as processes on one server.
 
+mod choosing;
 mod clocked;
 mod cost;
 mod deployments;

@@ -50,7 +50,7 @@ const ERRORS: &[(&str, &[&str])] = &[
     ),
     ("Job::run", &["InvalidKey", "InvalidOption", "NoRuntime", "Unsupported", "WrongKind"]),
     ("Locks::inspect Locks::force_release", &["InvalidKey", "Store"]),
-    ("Locks::list LockList::next Locks::jobs", &["Store"]),
+    ("Locks::list LockList::next Locks::jobs Locks::prefixes", &["Store"]),
     ("Locks::run_again", &["InvalidKey", "InvalidOption", "Store"]),
     ("Limits::list", &["Store"]),
     (

@@ -193,7 +193,7 @@ async fn a_holder_learns_of_an_injected_expiry_at_its_next_renewal() {
         assert!(lease.is_held(), "{kind}: nobody has told it");
         let begun = Instant::now();
         let reason = timeout(TTL / 3, lease.lost()).await.expect("a third of the TTL");
-        assert_eq!(reason, LossReason::Expired, "{kind}");
+        assert_eq!(reason, LossReason::Gone, "{kind}");
         assert_eq!(begun.elapsed().as_secs(), 9, "{kind}");
         assert!(matches!(lease.release().await, Err(LockError::Lost { .. })), "{kind}");
         sleep(TTL * 2).await;
@@ -208,7 +208,7 @@ async fn a_holder_learns_of_an_injected_expiry_at_its_release() {
         let lease = of_kind(kind, &locks, true).await.unwrap();
         assert!(faults.expire("a"));
         let released = lease.release().await;
-        let Err(LockError::Lost { reason: LossReason::Expired, .. }) = released else {
+        let Err(LockError::Lost { reason: LossReason::Gone, .. }) = released else {
             panic!("{kind}: {released:?}")
         };
     }
@@ -233,7 +233,7 @@ async fn waiters_are_granted_within_two_seconds() {
             }
             let reason = timeout(TTL / 3, first.lost()).await.expect("a third of the TTL");
             // Permits and readers have no next holder.
-            let expected = [LossReason::Taken, LossReason::Expired][usize::from(kind == 2)];
+            let expected = [LossReason::Taken, LossReason::Gone][usize::from(kind == 2)];
             assert_eq!(reason, expected, "{kind}");
             sleep(TTL * 2).await;
             assert_eq!(second.release().await.unwrap(), Released::Free, "{kind}");

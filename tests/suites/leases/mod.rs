@@ -7,6 +7,7 @@ mod cancel;
 mod cost;
 mod dropped;
 mod election;
+mod gone;
 #[cfg(target_os = "linux")]
 mod leaks;
 #[cfg(target_os = "linux")]

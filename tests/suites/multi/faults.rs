@@ -292,7 +292,7 @@ async fn the_set_is_in_the_state_of_its_worst_lease() {
     assert!(faults.expire("b"));
     let lost = leases.renew().await;
     assert!(matches!(&lost, Err(LockError::Lost { key, .. }) if key.name() == "b"), "{lost:?}");
-    assert_eq!(leases.state(), LeaseState::Lost(LossReason::Expired));
+    assert_eq!(leases.state(), LeaseState::Lost(LossReason::Gone));
     assert_eq!(leases.remaining(), Duration::ZERO);
 }
 

@@ -62,7 +62,7 @@ fn a_lease_ends_in_one_way() {
         has_begun
     });
     let gone = spawn(|local, _| {
-        let was_held = local.mark_gone(LossReason::Taken);
+        let was_held = local.mark_not_held(LossReason::Taken);
         local.lose(LossReason::Forced);
         was_held
     });

@@ -17,11 +17,14 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// It was not renewed in time: the store could not be reached or lost the lease, or this
-    /// process was paused.
+    /// It was not renewed in time: the store could not be reached, or this process was paused.
     Expired,
-    /// It was not renewed in time, and another request has acquired the lock since, or
-    /// something overwrote its record.
+    /// The store had no record of it before its time was over: somebody deleted the record, the server
+    /// evicted it, lost it in a restart or a failover, or its clock was set forward. If another request
+    /// has acquired the lock since, the reason is [`Taken`](Self::Taken).
+    Gone,
+    /// The store no longer held it, as with [`Expired`](Self::Expired) or [`Gone`](Self::Gone), and
+    /// another request has acquired the lock since; or something overwrote its record.
     Taken,
     /// [`Locks::force_release`](crate::Locks::force_release) took the lock.
     Forced,
@@ -41,6 +44,10 @@ impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Expired => "it expired because it was not renewed in time",
+            Self::Gone => {
+                "the store lost its record before its time was over (deleted, evicted, a restart, a \
+                 failover, or a clock set forward)"
+            }
             Self::Taken => "another holder has taken the lock since",
             Self::Forced => "it was taken by force",
             Self::MaxHold => "its `max_hold` is over",
@@ -56,6 +63,7 @@ impl LossReason {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Expired => "expired",
+            Self::Gone => "gone",
             Self::Taken => "taken",
             Self::Forced => "forced",
             Self::MaxHold => "max_hold",
@@ -76,7 +84,7 @@ impl LossReason {
     pub(super) fn of_ticket(self) -> &'static str {
         match self {
             Self::Taken => "it was adopted before, or others have acquired the lock since",
-            Self::Expired => {
+            Self::Expired | Self::Gone => {
                 "its TTL is over, or it was adopted and released long ago, or it is of another \
                  server or prefix"
             }

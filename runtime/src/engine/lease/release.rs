@@ -196,7 +196,7 @@ impl Lease {
 
     /// The error of a lease that the store does not hold any more.
     pub(super) async fn lost_on_store(&self, reason: LossReason) -> LockError {
-        let request = &self.local().request;
+        let (reason, request) = (self.local().why_not_held(reason), &self.local().request);
         self.lost_by(loss_reason(&self.client().store, request, reason).await)
     }
 

@@ -54,7 +54,7 @@ impl Lease {
                     }
                     break;
                 }
-                Ok(RenewOutcome::Gone(reason)) => {
+                Ok(RenewOutcome::NotHeld(reason)) => {
                     // Not in here: this may be polled by `run`, which stops that now.
                     self.client().keeper.report_loss_later(self.local(), reason);
                     break;

@@ -31,7 +31,7 @@ impl LocalLease {
                 consume_budget().await;
                 return reason;
             }
-            if self.is_held() || self.phase.gone().is_some() {
+            if self.is_held() || self.phase.not_held().is_some() {
                 assert!(runtime_with_timers().is_some(), "{}", LockError::NoRuntime);
                 let left = self.deadline().saturating_duration_since(self.context.store.now());
                 // The keeper watches the clock of a lease that it renews.

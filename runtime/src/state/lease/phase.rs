@@ -13,9 +13,11 @@ const FORCED: u8 = 4;
 const MAX_HOLD: u8 = 5;
 const SHUT_DOWN: u8 = 6;
 /// The store says that it is not held. Whether force took it is not known yet.
-const GONE_EXPIRED: u8 = 7;
-const GONE_TAKEN: u8 = 8;
-const REPLACED: u8 = 9;
+const NOT_HELD_EXPIRED: u8 = 7;
+const NOT_HELD_TAKEN: u8 = 8;
+const NOT_HELD_GONE: u8 = 9;
+const REPLACED: u8 = 10;
+const GONE: u8 = 11;
 
 /// The phase, in one byte: each question is one load.
 #[derive(Debug, Default)]
@@ -45,9 +47,13 @@ impl Phase {
     }
 
     /// Ends it for now; the final reason follows. False if it was not held.
-    pub(super) fn mark_gone(&self, reason: LossReason) -> bool {
-        let is_taken = reason == LossReason::Taken;
-        self.leave(HELD, if is_taken { GONE_TAKEN } else { GONE_EXPIRED })
+    pub(super) fn mark_not_held(&self, reason: LossReason) -> bool {
+        let phase = match reason {
+            LossReason::Taken => NOT_HELD_TAKEN,
+            LossReason::Gone => NOT_HELD_GONE,
+            _ => NOT_HELD_EXPIRED,
+        };
+        self.leave(HELD, phase)
     }
 
     /// Makes its loss final. False if it was released, or its loss was final before.
@@ -55,6 +61,7 @@ impl Phase {
         let phase = match reason {
             LossReason::Expired => EXPIRED,
             LossReason::Taken => TAKEN,
+            LossReason::Gone => GONE,
             LossReason::Forced => FORCED,
             LossReason::MaxHold => MAX_HOLD,
             LossReason::Replaced => REPLACED,
@@ -62,7 +69,9 @@ impl Phase {
             // Its holder ended it: that is no loss of the holder's.
             LossReason::Released => return false,
         };
-        [HELD, GONE_EXPIRED, GONE_TAKEN].into_iter().any(|from| self.leave(from, phase))
+        [HELD, NOT_HELD_EXPIRED, NOT_HELD_TAKEN, NOT_HELD_GONE]
+            .into_iter()
+            .any(|from| self.leave(from, phase))
     }
 
     /// How it was lost, if that is final.
@@ -71,14 +80,14 @@ impl Phase {
     }
 
     /// How it was lost, if that is not final yet.
-    pub(super) fn gone(&self) -> Option<LossReason> {
-        gone(self.get())
+    pub(super) fn not_held(&self) -> Option<LossReason> {
+        not_held(self.get())
     }
 
     /// How it was lost, as far as is known by now.
     pub(super) fn loss_so_far(&self) -> Option<LossReason> {
         let phase = self.get();
-        lost(phase).or_else(|| gone(phase))
+        lost(phase).or_else(|| not_held(phase))
     }
 }
 
@@ -86,6 +95,7 @@ fn lost(phase: u8) -> Option<LossReason> {
     Some(match phase {
         EXPIRED => LossReason::Expired,
         TAKEN => LossReason::Taken,
+        GONE => LossReason::Gone,
         FORCED => LossReason::Forced,
         MAX_HOLD => LossReason::MaxHold,
         REPLACED => LossReason::Replaced,
@@ -94,10 +104,11 @@ fn lost(phase: u8) -> Option<LossReason> {
     })
 }
 
-fn gone(phase: u8) -> Option<LossReason> {
+fn not_held(phase: u8) -> Option<LossReason> {
     match phase {
-        GONE_EXPIRED => Some(LossReason::Expired),
-        GONE_TAKEN => Some(LossReason::Taken),
+        NOT_HELD_EXPIRED => Some(LossReason::Expired),
+        NOT_HELD_TAKEN => Some(LossReason::Taken),
+        NOT_HELD_GONE => Some(LossReason::Gone),
         _ => None,
     }
 }

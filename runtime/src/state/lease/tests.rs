@@ -54,11 +54,11 @@ async fn loss_resolves_at_the_deadline_without_the_store() {
 #[tokio::test(start_paused = true)]
 async fn a_vanished_lease_is_not_held_and_is_lost_at_its_deadline_at_the_latest() {
     let (local, gone) = (local(), local());
-    assert!(local.mark_gone(LossReason::Taken) && !local.mark_gone(LossReason::Taken));
+    assert!(local.mark_not_held(LossReason::Taken) && !local.mark_not_held(LossReason::Taken));
     assert!(!local.is_held() && local.loss().is_none());
     local.lose(LossReason::Forced);
     assert_eq!(local.lost().await, LossReason::Forced);
-    assert!(gone.mark_gone(LossReason::Taken));
+    assert!(gone.mark_not_held(LossReason::Taken));
     let before = tokio::time::Instant::now();
     assert_eq!(gone.lost().await, LossReason::Taken);
     assert!(before.elapsed().as_millis() >= 9_898);

@@ -65,7 +65,7 @@ impl Table {
                 answer
             }
             Command::List(names, of, _) => {
-                ListPage { keys: self.list(names, *of, now), next: None }.into()
+                ListPage { keys: self.list(names, *of, now), next: None, failed: None }.into()
             }
             Command::Limits(command) => {
                 self.change_limit(command, now);
@@ -129,7 +129,10 @@ impl Table {
             lock.expire(now);
             let is_listed = match of {
                 ListOf::Locks => lock.is_busy(),
+                ListOf::Waited => lock.is_waited_for(),
                 ListOf::Jobs => lock.is_job(),
+                // No other store is in there.
+                ListOf::Prefixes => false,
             };
             is_listed.then(|| key.clone())
         });

@@ -20,8 +20,13 @@ use crate::core::key::LockKey;
 use crate::store::inspection::MOST;
 use crate::store::job_info::JobNotes;
 use crate::store::{
-    ClientId, ClientInfo, Holder, LastSuccess, LockInfo, LockKind, RequestId, StoreError, Waiter,
+    CLIENT_KEPT, ClientId, ClientInfo, Holder, LastSuccess, LockInfo, LockKind, RequestId,
+    StoreError, Waiter,
 };
+
+/// A token this much ahead of the server's clock says that the clock was set back. A lock that goes from
+/// task to task is ahead by its block, and a quorum's clocks may differ.
+const AHEAD: Duration = Duration::from_secs(1);
 
 /// Reads a lock, then the description of each client that holds it or waits for it.
 pub(super) async fn inspect(
@@ -36,11 +41,11 @@ pub(super) async fn inspect(
     };
     let lock = Inspection::read(&answer).ok_or_else(|| unreadable(&answer))?;
     let described = lock.clients().into_iter().map(async |id| {
-        let answer = transport.send(encoder.describe(id), limit).await?;
-        client(id, &answer)
+        // It may be on another node than the lock. Without it the rest is still worth knowing.
+        client(id, &transport.send(encoder.describe(id), limit).await.ok()?)
     });
-    let described: Result<Vec<_>, _> = join_all(described).await.into_iter().collect();
-    let clients = described?.into_iter().flatten().map(|client| (client.id, client)).collect();
+    let described = join_all(described).await.into_iter().flatten();
+    let clients = described.map(|known| (known.0.id, known)).collect();
     let (notes, holder) = (lock.notes(), lock.mutex_holder().map(|member| member.id));
     let info = lock.info(&clients);
     Ok(LockInfo { job: notes.info(holder.zip(info.holders.first())), ..info })
@@ -67,18 +72,16 @@ pub(super) async fn is_held(
     }
 }
 
+/// A client, and how long ago it last said so.
+type Known = (ClientInfo, Option<Duration>);
+
 /// Reads a client's description; there is none if its process is no number.
-fn client(id: ClientId, answer: &Value) -> Result<Option<ClientInfo>, StoreError> {
-    let known: Vec<_> = array(answer).iter().map(text).collect();
-    match &known[..] {
-        [service, host, process] => Ok(process.parse().ok().map(|process| ClientInfo {
-            id,
-            service: service.clone(),
-            host: host.clone(),
-            process,
-        })),
-        _ => Err(unreadable(answer)),
-    }
+fn client(id: ClientId, answer: &Value) -> Option<Known> {
+    let [service, host, process, left] = array(answer) else { return None };
+    let process = text(process).parse().ok()?;
+    let info = ClientInfo { id, service: text(service), host: text(host), process };
+    let left = number(left).map(Duration::from_millis);
+    Some((info, left.and_then(|left| CLIENT_KEPT.checked_sub(left))))
 }
 
 /// The answer of the script that looks at a lock.
@@ -247,8 +250,9 @@ impl Inspection {
         clients.into_iter().collect()
     }
 
-    fn info(self, clients: &HashMap<ClientId, ClientInfo>) -> LockInfo {
-        let client = |id: RequestId| clients.get(&id.client()).cloned();
+    fn info(self, clients: &HashMap<ClientId, Known>) -> LockInfo {
+        let client = |id: RequestId| clients.get(&id.client()).map(|known| known.0.clone());
+        let heard = |id: RequestId| clients.get(&id.client()).and_then(|known| known.1);
         let waiters = self.waiters.iter().map(|(member, position)| Waiter {
             client: client(member.id),
             owner: member.owner.clone(),
@@ -268,7 +272,8 @@ impl Inspection {
             return if self.record.is_empty() { known } else { foreign() };
         };
         let kind = record.kind();
-        let since_grant = Duration::from_micros(self.now.saturating_sub(record.token));
+        let since_grant = self.now.checked_sub(record.token).map(Duration::from_micros);
+        let ahead = Duration::from_micros(record.token.saturating_sub(self.now));
         let (marks, mutex_lingers) = (&self.marks, record.lingers());
         let may_be_idle = |id: RequestId| {
             mutex_lingers || marks.iter().any(|mark| mark[1..] == *id.client().as_bytes())
@@ -286,8 +291,12 @@ impl Inspection {
             fence: has_token(is_fenced).then(|| Fence::new(record.token)),
             held_for: match since {
                 Some(since) => Some(millis_since(since)),
-                None => has_token(is_fenced).then_some(since_grant),
+                None if has_token(is_fenced) && ahead < AHEAD => {
+                    Some(since_grant.unwrap_or_default())
+                }
+                None => None,
             },
+            heard: heard(member.id),
             remaining,
             may_be_idle: may_be_idle(member.id),
         };
@@ -301,7 +310,8 @@ impl Inspection {
         });
         let held = self.held.saturating_add(u64::from(mutex.is_some()));
         let holders = mutex.into_iter().chain(others).collect();
-        LockInfo { kind: Some(kind), holders, held, kept, ..known }
+        let clock_behind = Some(ahead).filter(|ahead| *ahead >= AHEAD);
+        LockInfo { kind: Some(kind), holders, held, kept, clock_behind, ..known }
     }
 }
 

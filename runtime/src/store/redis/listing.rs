@@ -22,13 +22,26 @@ pub(super) fn page(
     let at = text(cursor).and_then(|at| at.parse().ok()).ok_or_else(|| unreadable(answer))?;
     let keys = found.iter().filter_map(|name| LockKey::of_stored(text(name)?));
     let keys = keys.filter(|key| names.matches(key.name())).collect();
-    let next = if at > 0 {
-        Some(ListCursor { at, ..from })
-    } else {
-        let server = from.server + 1;
-        (server < servers).then_some(ListCursor { server, at: 0 })
-    };
-    Ok(ListPage { keys, next })
+    let next = if at > 0 { Some(ListCursor { at, ..from }) } else { on_next_server(from, servers) };
+    Ok(ListPage { keys, next, failed: None })
+}
+
+/// The page of one of several servers that has not answered: the list goes on with the others.
+pub(super) fn left_out(
+    error: StoreError,
+    from: ListCursor,
+    servers: usize,
+) -> Result<ListPage, StoreError> {
+    if servers < 2 {
+        return Err(error);
+    }
+    let next = on_next_server(from, servers);
+    Ok(ListPage { next, failed: Some(error), ..ListPage::default() })
+}
+
+fn on_next_server(from: ListCursor, servers: usize) -> Option<ListCursor> {
+    let server = from.server + 1;
+    (server < servers).then_some(ListCursor { server, at: 0 })
 }
 
 fn text(value: &Value) -> Option<&str> {

@@ -280,6 +280,7 @@ scripts! {
         ["record", "token", "grant", "fields", "take_mutex", "holder", "holders", "rule_semaphore", "take_permit", "take_locks", "take_rate", "for_each"]
         (lock, holders, queue, tokens; ttl_ms, locks, rates);
     LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters, done, runs, again; most);
+    LOCK_PREFIXES = "lock/prefixes" reads [] (; cursor, count);
     LOCK_LIST = "lock/list" reads_all ["record", "token", "fields"] (; prefix, match, literal, cursor, count, of);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holder", "holders"] (lock, holders; owner);
     LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "waiter", "queue", "tell"]

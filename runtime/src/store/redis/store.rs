@@ -173,7 +173,11 @@ impl RedisStore {
         Box::pin(async move {
             // There are fewer servers than before.
             let Some(answer) = answer else { return Ok(Answer::Page(ListPage::default())) };
-            listing::page(&answer.await?, &names, from, servers).map(Answer::Page)
+            let page = match answer.await {
+                Ok(answer) => listing::page(&answer, &names, from, servers)?,
+                Err(error) => listing::left_out(error, from, servers)?,
+            };
+            Ok(Answer::Page(page))
         })
     }
 

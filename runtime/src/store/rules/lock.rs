@@ -142,6 +142,7 @@ fn holders_and_waiters(
                 None => since,
             }
             .map(|since| now - since),
+            heard: None,
             remaining: until - now,
             may_be_idle: is_marked(id),
         }

@@ -137,6 +137,11 @@ impl LockState {
         !self.record.as_ref().is_none_or(is_free) || !self.queue.is_empty()
     }
 
+    /// Returns true if somebody waits for it.
+    pub(in crate::store) fn is_waited_for(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Returns true if it is work with ticks that has run, or that is to run again.
     pub(in crate::store) fn is_job(&self) -> bool {
         let has_ticks = self.done.is_some_and(|done| done.tick.is_some());

@@ -55,7 +55,7 @@ async fn a_lease_that_a_majority_lost_is_lost() {
     let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
     members.member(0).restart_empty();
     members.member(1).restart_empty();
-    assert_eq!(lease.lost().await, LossReason::Expired);
+    assert_eq!(lease.lost().await, LossReason::Gone);
     assert_eq!(holding(&members, "a").await, 1, "and it is given to nobody");
     let _next = members.locks().mutex("a").try_lock().await.unwrap();
 }

@@ -20,14 +20,18 @@ impl Encoder {
     ) -> Encoded {
         // Where a name has one of these, it is stored in another form.
         let literal = Some(names.literal()).filter(|literal| !literal.contains(['{', '}', '%']));
+        let of = match of {
+            ListOf::Locks => "locks",
+            ListOf::Waited => "waited",
+            ListOf::Jobs => "jobs",
+            ListOf::Prefixes => {
+                let command = Encoded::new(&script::LOCK_PREFIXES);
+                return command.number(cursor).number(listing::KEYS);
+            }
+        };
         let keys = self.all_keys();
         let command = Encoded::new(&script::LOCK_LIST).arg(&*self.prefix).arg(keys);
-        command.arg(literal.unwrap_or_default()).number(cursor).number(listing::KEYS).arg(
-            match of {
-                ListOf::Locks => "locks",
-                ListOf::Jobs => "jobs",
-            },
-        )
+        command.arg(literal.unwrap_or_default()).number(cursor).number(listing::KEYS).arg(of)
     }
 
     pub(in crate::store::redis) fn is_held_by(&self, key: &LockKey, owner: &Owner) -> Encoded {

@@ -1,6 +1,8 @@
 //! Answers about a lock that no script of ours gives, and some that nearly are ours.
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
 use super::super::hostile::{digits, value};
 use super::*;
@@ -62,20 +64,37 @@ fn texts() -> impl Strategy<Value = Value> {
 /// The service, the host and the process of a client, or nearly.
 fn description() -> impl Strategy<Value = Value> {
     let text = || prop::collection::vec(any::<u8>(), 0..9).prop_map(bulk);
-    (text(), text(), prop_oneof![number(), text()])
-        .prop_map(|(service, host, process)| Value::Array(vec![service, host, process]))
+    (text(), text(), prop_oneof![number(), text()], number())
+        .prop_map(|(service, host, process, left)| Value::Array(vec![service, host, process, left]))
 }
 
 fn nearly_ours() -> impl Strategy<Value = Value> {
-    let done = "([0-9]{39}|\\PC{0,40})".prop_map(|text| bulk(text.into_bytes()));
+    let done = || "([0-9]{39,90}|\\PC{0,40})".prop_map(|text| bulk(text.into_bytes()));
     let first = (number(), record(), number(), number(), members());
-    (first, (number(), members(), texts(), texts(), texts(), done)).prop_map(
-        |((now, record, left, held, holders), (waiting, waiters, fields, marks, since, done))| {
+    let then = (number(), members(), texts(), texts(), texts());
+    (first, then, (done(), done(), done())).prop_map(
+        |(
+            (now, record, left, held, holders),
+            (waiting, waiters, fields, marks, since),
+            (done, runs, again),
+        )| {
             Value::Array(vec![
                 now, record, left, held, holders, waiting, waiters, fields, marks, since, done,
+                runs, again,
             ])
         },
     )
+}
+
+/// Or the next test would see nothing.
+#[test]
+fn some_of_these_answers_are_read() {
+    let (mut runner, answers) = (TestRunner::deterministic(), nearly_ours());
+    let read = (0..2_000).filter(|_| {
+        let answer = answers.new_tree(&mut runner).expect("an answer").current();
+        Inspection::read(&answer).is_some()
+    });
+    assert!(read.count() > 50);
 }
 
 proptest! {

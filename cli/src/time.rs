@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Reads a time such as `30s` or `1h 30m`.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     // humantime 2.4 panics at 2^64 seconds. Five numbers of eleven digits are less, in years.
     if text.len() > 64 || text.split(|char: char| !char.is_ascii_digit()).any(|it| it.len() > 11) {
         return Err("it is too long".to_owned());
