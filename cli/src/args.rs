@@ -172,7 +172,10 @@ pub(super) struct Watch {
 pub(super) struct Force {
     /// The name of the lock
     pub(super) key: String,
-    /// Why, for the log
+    /// Takes it from these holders alone: a part of SERVICE@HOST:PROCESS, an owner, or an id
+    #[arg(long, value_name = "HOLDER")]
+    pub(super) holder: Vec<String>,
+    /// Why. `show` says it for a day, with your name
     #[arg(long)]
     pub(super) reason: Option<String>,
     /// Does not ask

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use leasehold::{Forced, LockKey};
+use leasehold::{Forced, Holder, LockInfo, LockKey, LockKind};
 use serde_json::json;
 
 use super::args::{Force, Server};
@@ -26,30 +26,38 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
     if !is_free && (!json || !force.yes) {
         let mut err = anstream::stderr();
         let _ = show::write(&mut err, &lock, &server.prefix);
-        if lock.holders.iter().filter_map(|holder| holder.client.as_ref()).any(runs_command) {
-            tell(
-                "leasehold: `leasehold run` holds it. After `force`, its command works on for up \
-                 to its grace, beside the next holder, and for up to its TTL if the tool is \
-                 stopped. To avoid that, end it as above instead.",
-            );
-        }
     }
     if is_free {
         return Err(Failure::new(code::NOTHING_DONE, format!("nobody holds `{}`", force.key)));
     }
-    if !force.yes && !is_agreed(&force.key).await? {
+    let chosen = chosen(force, &lock)?;
+    if chosen.iter().filter_map(|holder| holder.client.as_ref()).any(runs_command) {
+        tell(
+            "leasehold: `leasehold run` holds it. After `force`, its command works on for up to its \
+             grace, beside the next holder, and for up to its TTL if the tool is stopped. To avoid \
+             that, end it as above instead.",
+        );
+    }
+    if !force.yes && !is_agreed(force, &lock, &chosen).await? {
         return Err(Failure::new(code::NOTHING_DONE, "nothing was done"));
     }
-    let forced = locks.force_release(&key).await?;
-    let Forced::Released { held, fence } = forced else {
-        let text = match forced {
-            Forced::Foreign => format!("`{}` is not a lock", force.key),
-            _ => format!("nobody holds `{}` any more", force.key),
+    let user = user();
+    let mut command = locks.force_release(&key).by(&user);
+    if let Some(reason) = &force.reason {
+        command = command.why(reason);
+    }
+    if !force.holder.is_empty() {
+        command = chosen.iter().fold(command, |command, holder| command.holder(holder));
+    }
+    let Forced::Released { held, fence } = command.await? else {
+        let text = match lock.kind {
+            Some(LockKind::Foreign) => format!("`{}` is not a lock", force.key),
+            _ if force.holder.is_empty() => format!("nobody holds `{}` any more", force.key),
+            _ => format!("those holders of `{}` hold it no more", force.key),
         };
         return Err(Failure::new(code::NOTHING_DONE, text));
     };
     let reason = force.reason.as_deref();
-    let user = user();
     let note = reason.unwrap_or("none given");
     tracing::warn!(reason = note, user, held, "an operator took a lock by force");
     let mut out = anstream::stdout();
@@ -65,16 +73,56 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
     writeln!(out, "{}: taken from {holders}{reason}", plain(&force.key))?;
     writeln!(out, "fencing token: {fence}")?;
     tell("If the data checks fencing tokens: write this one, unless a greater one is there.");
-    for holder in lock.holders.iter().take(5) {
-        tell(&format!("End the former holder, too: {}", client(holder.client.as_ref())));
+    for process in processes(&chosen) {
+        tell(&format!("End the former holder, too: {process}"));
     }
     Ok(0)
 }
 
+/// The holders that lose it: all, or those that were named, by a part of `SERVICE@HOST:PROCESS`, by
+/// their owner, or by their id.
+fn chosen<'a>(force: &Force, lock: &'a LockInfo) -> Result<Vec<&'a Holder>, Failure> {
+    let is_named = |holder: &&Holder, name: &String| {
+        client(holder.client.as_ref()).contains(name)
+            || holder.owner.as_ref() == Some(name)
+            || holder.id == *name
+    };
+    for name in &force.holder {
+        if !lock.holders.iter().any(|holder| is_named(&holder, name)) {
+            let text = format!("`{name}` holds `{}` not, or is none of those above", force.key);
+            return Err(Failure::new(code::NOTHING_DONE, text));
+        }
+    }
+    let is_chosen = |holder: &&Holder| {
+        force.holder.is_empty() || force.holder.iter().any(|name| is_named(holder, name))
+    };
+    Ok(lock.holders.iter().filter(is_chosen).collect())
+}
+
+/// Each process once.
+fn processes(holders: &[&Holder]) -> Vec<String> {
+    let mut names: Vec<_> = holders.iter().map(|holder| client(holder.client.as_ref())).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 /// Asks the person at the terminal.
-async fn is_agreed(key: &str) -> Result<bool, Failure> {
+async fn is_agreed(force: &Force, lock: &LockInfo, chosen: &[&Holder]) -> Result<bool, Failure> {
     let mut err = anstream::stderr();
-    write!(err, "Take `{}` from its holders? They may still be at work. [y/N] ", plain(key))?;
+    // More than 64 are counted, and not listed.
+    let held = if force.holder.is_empty() { lock.held } else { chosen.len() as u64 };
+    let what = match (held, lock.held) {
+        (0, _) => "nobody, and free it".to_owned(),
+        (held, all) if held < all => format!("{held} of its {}", counted(all, "holder")),
+        (held, _) => counted(held, "holder"),
+    };
+    let processes = processes(chosen);
+    writeln!(err, "Take `{}` from {what}, in:", plain(&force.key))?;
+    for process in &processes {
+        writeln!(err, "  {process}")?;
+    }
+    write!(err, "They may still be at work. [y/N] ")?;
     err.flush()?;
     let answer = tokio::task::spawn_blocking(|| {
         let mut answer = String::new();

@@ -10,7 +10,7 @@ use super::args::Server;
 use super::failure::Failure;
 use super::ls::{nothing, to_json};
 use super::rows::{kind, runs_command};
-use super::text::{client, plain, short, tell};
+use super::text::{client, counted, plain, short, tell};
 
 pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, Failure> {
     // Exactly that name: `ls` shows it.
@@ -77,6 +77,12 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
         write_holder(out, holder)?;
     }
     more(out, lock.held, lock.holders.len(), "holders")?;
+    if let Some(forced) = &lock.last_forced {
+        let at = humantime::format_rfc3339_seconds(forced.at);
+        let (from, by) = (counted(forced.held, "holder"), plain(&forced.by));
+        let why = forced.why.as_deref().map_or_else(String::new, |why| format!(": {}", plain(why)));
+        writeln!(out, "  taken by force from {from} at {at}, by {by}{why}")?;
+    }
     for waiter in &lock.waiters {
         write_waiter(out, waiter)?;
     }
@@ -109,6 +115,7 @@ fn quoted(name: &str) -> String {
 
 fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {
     writeln!(out, "  holder   {}", client(holder.client.as_ref()))?;
+    writeln!(out, "    id             {}", holder.id)?;
     if let Some(time) = holder.held_for {
         writeln!(out, "    held for       {}", short(time))?;
     }

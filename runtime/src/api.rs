@@ -29,6 +29,7 @@ mod shutdown;
 mod diagnose;
 #[cfg(feature = "faults")]
 pub(crate) mod faults;
+pub(crate) mod force;
 mod inspect;
 mod jobs;
 pub(crate) mod limits;

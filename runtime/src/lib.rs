@@ -110,7 +110,7 @@
 //! | the layer | [`LockLayer`](tower/struct.LockLayer.html), [`path_key`](tower/fn.path_key.html), [`tower`](tower/index.html) |
 //! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`], [`ServerAnswer`] |
 //! | what a release or a shutdown did | [`Released`], [`ShutdownReport`] |
-//! | an operator's view | [`LockList`], [`LockInfo`], [`LockKind`], [`Holder`], [`Waiter`], [`ClientInfo`], [`ClientId`], [`LastSuccess`], [`Forced`], [`JobInfo`], [`AskedAgain`], [`RunAgain`], [`Diagnosis`](struct.Diagnosis.html), [`Finding`](struct.Finding.html), [`Severity`](enum.Severity.html), [`Fact`](struct.Fact.html) |
+//! | an operator's view | [`LockList`], [`LockInfo`], [`LockKind`], [`Holder`], [`Waiter`], [`ClientInfo`], [`ClientId`], [`LastSuccess`], [`ForceRelease`], [`Forced`], [`ForcedBy`], [`JobInfo`], [`AskedAgain`], [`RunAgain`], [`Diagnosis`](struct.Diagnosis.html), [`Finding`](struct.Finding.html), [`Severity`](enum.Severity.html), [`Fact`](struct.Fact.html) |
 //! | limits that an operator sets | [`Limits`], [`LimitHandle`], [`LimitOverride`], [`LimitOf`] |
 //! | faults for tests | [`Faults`](struct.Faults.html), [`Fault`](enum.Fault.html) |
 //!
@@ -184,6 +184,7 @@ pub use crate::api::builder::LocksBuilder;
 pub use crate::api::election::{Election, ElectionHandle, ElectionState};
 #[cfg(feature = "faults")]
 pub use crate::api::faults::Faults;
+pub use crate::api::force::ForceRelease;
 pub use crate::api::job::Job;
 pub use crate::api::limits::{LimitHandle, Limits};
 pub use crate::api::list::LockList;
@@ -212,8 +213,8 @@ pub use crate::state::shutdown::ShutdownReport;
 #[cfg(feature = "faults")]
 pub use crate::store::fault_injection::Fault;
 pub use crate::store::{
-    AskedAgain, ClientId, ClientInfo, Forced, Holder, JobInfo, LastSuccess, LockInfo, LockKind,
-    RunAgain, Waiter,
+    AskedAgain, ClientId, ClientInfo, Forced, ForcedBy, Holder, JobInfo, LastSuccess, LockInfo,
+    LockKind, RunAgain, Waiter,
 };
 #[cfg(feature = "doctor")]
 pub use crate::store::{Diagnosis, Fact, Finding, Severity};

@@ -40,7 +40,7 @@ pub use self::answers::{
     Adoption, All, Answer, AnswerOf, Attempt, Ended, Hint, Lingering, NotAll, Renewal, Repaired,
 };
 pub use self::ask::{Ask, Reply, renew_each};
-pub use self::command::{Command, LockCommand, RequestCommand};
+pub use self::command::{Command, Force, LockCommand, RequestCommand};
 use self::contract::at_once;
 pub(crate) use self::contract::{LIVE, RESUBSCRIBE, SUBSCRIBING};
 pub use self::contract::{
@@ -52,11 +52,11 @@ pub use self::diagnosis::{Diagnosis, Fact, Finding, Severity};
 pub(crate) use self::diagnosis::{NO_LOCKS, UNREACHABLE, short};
 pub(crate) use self::holder::CLIENT_KEPT;
 pub use self::holder::{ClientInfo, Holder, Waiter};
-pub use self::inspection::{Forced, LockInfo, LockKind};
-pub(crate) use self::job_info::AGAIN_KEPT;
+pub use self::inspection::{Forced, ForcedBy, LockInfo, LockKind};
 pub use self::job_info::{AskedAgain, AskedNote, JobInfo, JobRuns, LastSuccess, RunAgain};
 pub use self::limit_override::{LimitCommand, LimitOf, LimitOverride, MOST_LIMITS};
 pub use self::listing::{ListCursor, ListOf, ListPage};
+pub(crate) use self::note::NOTES_KEPT;
 pub use self::note::Note;
 pub use self::once::{Once, Success, TickTimes};
 pub(crate) use self::request::RequestSpec;

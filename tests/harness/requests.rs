@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{Ask, ClientId, Kind, Reply, Request, RequestId, Take};
+use leasehold::store::{Ask, ClientId, Force, Kind, Note, Reply, Request, RequestId, Take};
 use leasehold::{LockKey, Rate};
 use tokio::runtime::Handle;
 
@@ -103,4 +103,14 @@ pub async fn sent_together<T>(server: &Server, commands: impl Future<Output = T>
 #[must_use]
 pub fn in_flight(store: &RedisStore) -> Reply<bool> {
     store.was_forced(&request("other", Kind::Mutex, Duration::from_secs(30)))
+}
+
+/// An operator takes a lock from all its holders.
+///
+/// # Panics
+///
+/// Never: it has a name.
+#[must_use]
+pub fn force() -> Force {
+    Force::all(Note::new("ann").expect("a name"))
 }

@@ -14,14 +14,15 @@
 ---   5  done     string   the mark; see include/done
 ---   6  runs     string   the runs since then; see include/runs
 ---   7  again    string   who asked for another run; see mutex/run_again
+---   8  freed    string   who last took it by force; see include/force
 --- ARGV
 ---   1  most     integer  how many holders, and how many waiters, to return
 --- RETURN
----   {now, record, left_ms, held, holders, waiting, waiters, said, marks, since, done, runs, again}
+---   {now, record, left_ms, held, holders, waiting, waiters, said, marks, since, done, runs, again, freed}
 ---   the server's microseconds; the record's first 500 bytes (empty if there is none);
 ---   holders and their deadlines, waiters and their positions, in turns; each waiter's last ask;
 ---   the clients that may keep a lease without using it, each with its mark; for each holder,
----   minus the server's milliseconds since when, or nothing; the last three keys, or nothing
+---   minus the server's milliseconds since when, or nothing; the last four keys, or nothing
 --- COST  O(most + log holders + log waiters)
 
 local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -48,5 +49,6 @@ local function text(key)
   local value = redis.pcall('GET', key)
   return type(value) == 'string' and value or ''
 end
-local runs, again = text(KEYS[6]), text(KEYS[7])
-return {now, string.sub(rec, 1, 500), left_ms, held, named, waiting, first, said, marks, since, done, runs, again}
+local runs, again, freed = text(KEYS[6]), text(KEYS[7]), text(KEYS[8])
+rec = string.sub(rec, 1, 500)
+return {now, rec, left_ms, held, named, waiting, first, said, marks, since, done, runs, again, freed}

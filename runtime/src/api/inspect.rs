@@ -1,4 +1,4 @@
-//! An operator's view: look at a lock, or take it from its holders.
+//! An operator's view: look at a lock.
 
 use tokio::sync::OnceCell;
 
@@ -6,7 +6,7 @@ use super::locks::Locks;
 use crate::core::error::{LockError, Step};
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::limit_override::LimitOverride;
-use crate::store::{Ask, Forced, LimitCommand, LockInfo, LockKind, Owner};
+use crate::store::{Ask, LimitCommand, LockInfo, LockKind, Owner};
 
 impl Locks {
     /// Looks at a lock of any kind: its holders and its waiters.
@@ -98,67 +98,6 @@ impl Locks {
         self.check(Step::Inspect, &key)?;
         let held = self.client().store.is_held_by(&key, &owner).await;
         held.map_err(|error| LockError::store(Step::Inspect, &key, error))
-    }
-
-    /// Takes a lock of any kind from all its holders, and wakes the first waiter: for an
-    /// operator, when a holder is stuck.
-    ///
-    /// All leases of the lock are lost with the reason
-    /// [`LossReason::Forced`](crate::LossReason), and so are all permits. The store
-    /// tells the first 64 holders at once, which cancels their work, usually within
-    /// milliseconds.
-    ///
-    /// A holder that gets no message learns of it from its next renewal, within a third of
-    /// its TTL, or at its deadline with `auto_renew(false)`. No message arrives on a cluster
-    /// or with a connection pool of your own, and any message can be lost. Until then two
-    /// holders may work. A resource that checks fencing tokens refuses the former holder
-    /// once it has seen a newer token: the next holder's, or the one that this call returns
-    /// ([`Forced::Released`](crate::Forced)). Permits and readers have no token.
-    ///
-    /// # Errors
-    ///
-    /// - [`LockError::InvalidKey`] if no lock can have this name.
-    /// - [`LockError::Store`] if the store failed, or refuses the client. The command may
-    ///   have run. A second call takes the lock from those who hold it by then.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future does not stop the command: it may still run.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use leasehold::{Forced, LossReason};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::LockError> {
-    /// let locks = leasehold::Locks::in_memory();
-    /// let stuck = locks.mutex("order:42").lock().await?;
-    /// let old = stuck.fence()?;
-    ///
-    /// let forced = locks.force_release("order:42").await?;
-    /// assert!(matches!(forced, Forced::Released { held: 1, fence } if fence > old));
-    /// assert_eq!(stuck.lost().await, LossReason::Forced);
-    /// assert!(locks.mutex("order:42").try_lock().await.is_ok());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn force_release(&self, key: impl IntoLockKey) -> Result<Forced, LockError> {
-        let key = key.into_lock_key()?;
-        self.check(Step::ForceRelease, &key)?;
-        let forced = self.client().store.force_release(&key).await;
-        // This process hands no former lease of the lock over any more.
-        self.shared().queues.end_turns(&key);
-        let forced = forced.map_err(|error| LockError::store(Step::ForceRelease, &key, error))?;
-        if let Forced::Released { held, .. } = forced {
-            tracing::warn!(
-                lock = key.log_label(),
-                held,
-                "a lock was taken from its holders by force"
-            );
-            tracing::debug!(lock = key.log_label(), %key, "the lock that was taken by force");
-        }
-        Ok(forced)
     }
 
     fn check(&self, step: Step, key: &LockKey) -> Result<(), LockError> {

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use super::answers::{
     Adoption, All, Answer, AnswerOf, Attempt, Ended, Lingering, Renewal, Repaired,
 };
-use super::command::{Command, LockCommand, RequestCommand};
+use super::command::{Command, Force, LockCommand, RequestCommand};
 use super::contract::{Renewals, Store, StoreFuture};
 use super::detached::Detached;
 use super::diagnosis::Diagnosis;
@@ -164,8 +164,8 @@ pub trait Ask: Store {
     }
 
     /// See [`LockCommand::ForceRelease`].
-    fn force_release(&self, key: &LockKey) -> Reply<Forced> {
-        ask_about(self, key, LockCommand::ForceRelease)
+    fn force_release(&self, key: &LockKey, force: Force) -> Reply<Forced> {
+        ask_about(self, key, LockCommand::ForceRelease(force))
     }
 
     /// See [`LockCommand::RunAgain`].

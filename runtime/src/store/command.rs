@@ -102,8 +102,8 @@ pub enum LockCommand {
     Inspect,
     /// Asks if an owner holds it.
     IsHeldBy(Owner),
-    /// Takes it from all its holders.
-    ForceRelease,
+    /// Takes it from all its holders, or from some.
+    ForceRelease(Force),
     /// Forgets that its work is done, and how often it was tried; ends a time for which the mutex is
     /// kept without a holder; and tells all clients. The store remembers for a day who asked for it.
     RunAgain {
@@ -112,6 +112,25 @@ pub enum LockCommand {
         /// Why.
         why: Option<Note>,
     },
+}
+
+/// Who takes a lock by force, why, and from whom. The store remembers for a day who and why.
+#[derive(Clone, Debug)]
+pub struct Force {
+    /// Who.
+    pub by: Note,
+    /// Why.
+    pub why: Option<Note>,
+    /// From whom, as [`Holder`](super::Holder) names them to the store; empty: from all.
+    pub only: Vec<String>,
+}
+
+impl Force {
+    /// From all holders, without a reason.
+    #[must_use]
+    pub fn all(by: Note) -> Self {
+        Self { by, why: None, only: Vec::new() }
+    }
 }
 
 impl Command<'_> {
@@ -167,7 +186,7 @@ impl Command<'_> {
             ) => Step::Release,
             Self::Request(_, RequestCommand::Adopt(_)) => Step::Adopt,
             Self::Request(_, RequestCommand::Complete(_)) => Step::Complete,
-            Self::Lock(_, LockCommand::ForceRelease) => Step::ForceRelease,
+            Self::Lock(_, LockCommand::ForceRelease(_)) => Step::ForceRelease,
             Self::Lock(_, LockCommand::RunAgain { .. }) => Step::RunAgain,
             Self::Limits(LimitCommand::Set { .. } | LimitCommand::Unset(_)) => Step::ChangeLimit,
             Self::Lock(..) | Self::List(..) | Self::Limits(LimitCommand::Read) | Self::Diagnose => {
@@ -187,7 +206,7 @@ impl Command<'_> {
             Self::RenewAll(_) => "renew_all",
             Self::Lock(_, LockCommand::Inspect) => "inspect",
             Self::Lock(_, LockCommand::IsHeldBy(_)) => "is_held_by",
-            Self::Lock(_, LockCommand::ForceRelease) => "force_release",
+            Self::Lock(_, LockCommand::ForceRelease(_)) => "force_release",
             Self::Lock(_, LockCommand::RunAgain { .. }) => "run_again",
             Self::List(..) => "list",
             Self::Limits(LimitCommand::Read) => "read_limits",

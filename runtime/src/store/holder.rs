@@ -29,6 +29,11 @@ pub(crate) const CLIENT_KEPT: Duration = Duration::from_secs(180);
 pub struct Holder {
     /// The client; `None` if the store does not know it, or no longer.
     pub client: Option<ClientInfo>,
+    /// Its id. It names this holder alone, also among others of its process.
+    pub id: String,
+    /// How the store names it.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) member: String,
     /// The owner, if one was given.
     pub owner: Option<String>,
     /// The note, if one was given. If the lease was handed over inside a process, it is the note
@@ -139,6 +144,16 @@ fn program() -> String {
     let program = std::env::current_exe().ok();
     let name = program.as_deref().and_then(|path| path.file_stem());
     name.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+#[cfg(feature = "internals")]
+impl Holder {
+    /// How the store names it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn member(&self) -> &str {
+        &self.member
+    }
 }
 
 #[cfg(feature = "internals")]

@@ -1,13 +1,15 @@
 //! The answer of a store that looks at a lock: its holders and its waiters.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::holder::{Holder, Waiter};
 use super::job_info::{JobInfo, LastSuccess};
+use super::note::Note;
 #[cfg(feature = "serde")]
-use super::serialize::some_seconds;
+use super::serialize::{rfc3339, some_seconds};
 use crate::core::fence::Fence;
 use crate::core::limit_override::LimitOverride;
+use crate::core::system_time::system_time;
 
 /// How many holders, and how many waiters, are listed: as many as a script may go through.
 pub(super) const MOST: usize = 64;
@@ -67,6 +69,8 @@ pub struct LockInfo {
     /// it remembers a success for as long as it counts; with `once_per` for 32 periods, and at
     /// least for a day.
     pub last_success: Option<LastSuccess>,
+    /// Who last took it from its holders by force, for a day.
+    pub last_forced: Option<Box<ForcedBy>>,
     /// The runs of a job: of work with [`once_per`](crate::Mutex::once_per) or a schedule.
     pub job: Option<Box<JobInfo>>,
 }
@@ -144,6 +148,41 @@ impl LockKind {
     }
 }
 
+/// Who took a lock by force, and why, in [`LockInfo::last_forced`].
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::ForcedBy;
+///
+/// fn show(forced: &ForcedBy) -> String {
+///     let why = forced.why.as_deref().unwrap_or("no reason given");
+///     format!("{} took it from {} holders: {why}", forced.by, forced.held)
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ForcedBy {
+    /// When, by the store's clock.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "rfc3339"))]
+    pub at: SystemTime,
+    /// From how many holders.
+    pub held: u64,
+    /// Who.
+    pub by: String,
+    /// Why, if that was said.
+    pub why: Option<String>,
+}
+
+impl ForcedBy {
+    /// At this time, in milliseconds since the Unix epoch.
+    pub(super) fn new(at: u64, held: u64, by: &Note, why: Option<&Note>) -> Self {
+        let text = |note: &Note| note.text().to_owned();
+        Self { at: system_time(at), held, by: text(by), why: why.map(text) }
+    }
+}
+
 /// The result of [`Locks::force_release`](crate::Locks::force_release).
 ///
 /// # Examples
@@ -166,15 +205,16 @@ impl LockKind {
 #[non_exhaustive]
 #[must_use = "it says whether the lock was held at all, and the token to write to the resource"]
 pub enum Forced {
-    /// All holders lost the lock.
+    /// The holders lost the lock: all of them, or those that were named.
     Released {
-        /// How many holders there were.
+        /// How many holders lost it.
         held: u64,
         /// A token greater than those of all former holders, and not greater than those of
-        /// all later ones. A resource that has seen it refuses the former holders.
+        /// all later ones. A resource that has seen it refuses the former holders. If readers lost a
+        /// lock that their owner goes on to write, it is that writer's.
         fence: Fence,
     },
-    /// Nobody held the lock. Nothing has changed.
+    /// Nobody held the lock, or none of those that were named. Nothing has changed.
     NotHeld,
     /// The name belongs to something that is not a lock of this crate. Nothing has changed.
     Foreign,

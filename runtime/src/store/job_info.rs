@@ -9,9 +9,6 @@ use super::request::RequestId;
 use super::serialize::{rfc3339, seconds, some_rfc3339};
 use crate::core::system_time::system_time;
 
-/// How long the store remembers who asked for another run.
-pub(crate) const AGAIN_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// A job as operators see it: work with [`once_per`](crate::Mutex::once_per) or a schedule, from
 /// [`Locks::jobs`](crate::Locks::jobs) and in [`LockInfo::job`](crate::LockInfo).
 ///

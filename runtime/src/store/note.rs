@@ -2,6 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the store remembers what an operator has done, and why.
+pub(crate) const NOTES_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Why a request wants its lock, for people: text of at most 200 bytes without control
 /// characters.

@@ -145,7 +145,7 @@ impl Store for Quorum {
             Command::Diagnose => self.diagnose_all(),
             Command::Introduce(client, lasts) => self.introduce_to_all(&client, lasts),
             Command::AcquireAll(..) => at_once(Ok(Answer::All(Err(NotAll::Unknown)))),
-            Command::Lock(_, LockCommand::ForceRelease) => refuse("taking a lock by force"),
+            Command::Lock(_, LockCommand::ForceRelease(_)) => refuse("taking a lock by force"),
             Command::Lock(..) => refuse("looking at a lock"),
             Command::List(..) | Command::Limits(_) | Command::GiveBack(_) => refuse("this command"),
         }

@@ -97,7 +97,7 @@ async fn in_the_child(url: &str, locks: Locks, leases: Vec<Lease>) -> Result<(),
     say("permit", locks.semaphore("many", 1_000).acquire()).await;
     say("all", locks.all(["a", "b"]).lock()).await;
     say("inspect", locks.inspect("a")).await;
-    say("force", locks.force_release("held")).await;
+    say("force", locks.force_release("held").into_future()).await;
     let diagnosis = locks.diagnose().await;
     for finding in &diagnosis.findings {
         println!("child {}: {}", finding.check, finding.found);

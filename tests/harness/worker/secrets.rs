@@ -195,7 +195,7 @@ async fn one_server(resp: &str) -> Result<(), Failure> {
 
     // The lease is lost by force, by a foreign value, and by an expiry.
     show("lock", &insist(|| other.inspect(KEY)).await);
-    show("lock", &insist(|| other.force_release(KEY)).await);
+    show("lock", &insist(|| other.force_release(KEY).into_future()).await);
     held.lost().await;
     heard(held.release().await);
     let held = locks.mutex(KEY).ttl(TTL).lock().await?;

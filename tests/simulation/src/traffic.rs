@@ -14,8 +14,9 @@ use futures_util::future::join_all;
 use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Ask, Attempt, ClientId, Detached, Hint, Kind, Listener, Note, Once, Owner, QueuePosition,
-    Request, RequestId, Stamp, Store, StoreError, Success, TickTimes, Usage, Waiting,
+    Ask, Attempt, ClientId, Detached, Force, Hint, Kind, Listener, Note, Once, Owner,
+    QueuePosition, Request, RequestId, Stamp, Store, StoreError, Success, TickTimes, Usage,
+    Waiting,
 };
 use tokio::time::sleep;
 
@@ -303,7 +304,14 @@ async fn send(
                 }
             }
             240..245 => {
-                let _answer = store.force_release(&request.key).await?;
+                let (by, why) = (Note::new("ann").expect("a note"), Note::new("why @x :2"));
+                let mut only = Vec::new();
+                // Now and then from some.
+                if rng.bool() {
+                    let seen = store.inspect(&request.key).await?;
+                    only.extend(seen.holders.iter().step_by(2).map(|it| it.member().to_owned()));
+                }
+                let _answer = store.force_release(&request.key, Force { by, why, only }).await?;
             }
             245..247 => {
                 let (by, why) = (Note::new("ann").expect("a note"), Note::new("why @x :2"));

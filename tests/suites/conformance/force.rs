@@ -1,14 +1,15 @@
 //! Forced releases by an operator, for all kinds of locks.
 
 use leasehold::LossReason::Expired;
-use leasehold::store::{Ask, Attempt, Ended, Forced, Hint, Kind, Renewal, Request};
+use leasehold::store::{Ask, Attempt, Ended, Force, Forced, Hint, Kind, Note, Renewal, Request};
 use leasehold_tests::backend::{Backend, Memory};
 use leasehold_tests::hints::HintRecorder;
+use leasehold_tests::requests::force;
 
-use super::operator::{KINDS, forced, is_held_by, is_same, was_forced};
+use super::operator::{KINDS, forced, inspected, is_held_by, is_same, key, was_forced};
 use super::{
-    Client, LIVE, LONG, SHORT, acquire, busy, cancelled, claims, granted, kept, released, renewed,
-    waits,
+    Client, LIVE, LONG, SHORT, acquire, busy, cancelled, claims, granted, granted_when_asking,
+    kept, released, renewed, waits,
 };
 
 macro_rules! cases {
@@ -26,6 +27,13 @@ macro_rules! cases {
             a_release_after_a_force_lets_the_next_one_in,
             a_forced_name_may_change_its_kind,
             a_forced_holder_has_not_released,
+            some_of_several_holders_are_forced,
+            a_waiter_gets_what_some_holders_have_lost,
+            a_writer_stays_with_its_token_when_a_reader_is_forced,
+            readers_stay_when_their_writer_is_forced,
+            whoever_is_not_named_loses_nothing,
+            an_owner_loses_all_its_holds,
+            who_forced_a_lock_is_remembered,
         }
     };
 }
@@ -229,4 +237,135 @@ pub(super) async fn a_forced_name_may_change_its_kind(backend: &impl Backend) {
         granted(backend, &next).await;
         let _ = released(backend, &next).await;
     }
+}
+
+/// Takes the lock from the holders with this note.
+async fn forced_from(backend: &impl Backend, note: &str) -> Forced {
+    let seen = inspected(backend).await;
+    let named = seen.holders.iter().filter(|it| it.note.as_deref() == Some(note));
+    let only: Vec<_> = named.map(|it| it.member().to_owned()).collect();
+    assert!(!only.is_empty(), "{seen:?}");
+    let force = Force { only, ..force() };
+    backend.store().force_release(&key(), force).await.expect("the store answers")
+}
+
+fn with_note(request: Request, note: &str) -> Request {
+    Request { note: Note::new(note), ..request }
+}
+
+fn permit(client: &Client, weight: u32, note: &str) -> Request {
+    with_note(client.owned(Kind::Semaphore { limit: 4, weight }, "me", LONG), note)
+}
+
+pub(super) async fn some_of_several_holders_are_forced(backend: &impl Backend) {
+    let client = Client::new();
+    let [light, heavy, works] = [(1, "hangs"), (2, "hangs"), (1, "works")]
+        .map(|(weight, note)| permit(&client, weight, note));
+    for permit in [&light, &heavy, &works] {
+        granted(backend, permit).await;
+    }
+    let forced = forced_from(backend, "hangs").await;
+    assert!(matches!(forced, Forced::Released { held: 2, .. }), "{forced:?}");
+    for permit in [&light, &heavy] {
+        assert!(was_forced(backend, permit).await);
+        assert!(matches!(renewed(backend, permit).await, Renewal::NotHeld(_)));
+        assert!(matches!(released(backend, permit).await, Ended::NotHeld(_)));
+    }
+    assert!(!was_forced(backend, &works).await);
+    assert_eq!(renewed(backend, &works).await, Renewal::Renewed);
+    let left = inspected(backend).await;
+    assert_eq!((left.held, left.holders[0].note.as_deref()), (1, Some("works")));
+    assert!(is_held_by(backend, "me").await);
+    // Their weight is free again, and no more.
+    granted(backend, &permit(&client, 3, "next")).await;
+    busy(backend, &permit(&client, 1, "too much")).await;
+    assert!(matches!(forced_from(backend, "works").await, Forced::Released { held: 1, .. }));
+    assert!(matches!(forced_from(backend, "next").await, Forced::Released { held: 1, .. }));
+    assert_eq!(inspected(backend).await.held, 0);
+    granted(backend, &permit(&client, 4, "all")).await;
+}
+
+pub(super) async fn a_waiter_gets_what_some_holders_have_lost(backend: &impl Backend) {
+    let client = Client::new();
+    for note in ["hangs", "works"] {
+        granted(backend, &permit(&client, 2, note)).await;
+    }
+    let waiter = permit(&client, 2, "waits");
+    let position = waits(backend, &waiter, LIVE).await;
+    assert!(matches!(forced_from(backend, "hangs").await, Forced::Released { held: 1, .. }));
+    granted_when_asking(backend, &waiter, position).await;
+}
+
+pub(super) async fn a_writer_stays_with_its_token_when_a_reader_is_forced(backend: &impl Backend) {
+    let client = Client::new();
+    let reader = with_note(client.owned(Kind::Read, "me", LONG), "reads");
+    granted(backend, &reader).await;
+    let writer = with_note(client.owned(Kind::Write, "me", LONG), "writes");
+    let token = granted(backend, &writer).await;
+    assert!(matches!(forced_from(backend, "reads").await, Forced::Released { held: 1, .. }));
+    assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
+    let seen = inspected(backend).await;
+    assert_eq!(seen.holders[0].fence.map(u64::from), Some(token), "{seen:?}");
+    assert!(matches!(renewed(backend, &reader).await, Renewal::NotHeld(_)));
+}
+
+pub(super) async fn readers_stay_when_their_writer_is_forced(backend: &impl Backend) {
+    let client = Client::new();
+    let reader = with_note(client.owned(Kind::Read, "me", LONG), "reads");
+    granted(backend, &reader).await;
+    let writer = with_note(client.owned(Kind::Write, "me", LONG), "writes");
+    let token = granted(backend, &writer).await;
+    let forced = forced_from(backend, "writes").await;
+    let Forced::Released { held: 1, fence } = forced else { panic!("{forced:?}") };
+    assert!(u64::from(fence) > token);
+    assert_eq!(renewed(backend, &reader).await, Renewal::Renewed);
+    // Nobody writes any more, so others may read.
+    granted(backend, &client.request(Kind::Read, LONG)).await;
+    assert!(matches!(released(backend, &writer).await, Ended::NotHeld(_)));
+}
+
+pub(super) async fn whoever_is_not_named_loses_nothing(backend: &impl Backend) {
+    for kind in KINDS {
+        let client = Client::new();
+        let before = with_note(client.owned(kind, "me", LONG), "before");
+        granted(backend, &before).await;
+        let seen = inspected(backend).await;
+        let _ = released(backend, &before).await;
+        let holder = client.owned(kind, "me", LONG);
+        granted(backend, &holder).await;
+        let only = vec![seen.holders[0].member().to_owned()];
+        let force = Force { only, ..force() };
+        let forced = backend.store().force_release(&key(), force).await.unwrap();
+        assert_eq!(forced, Forced::NotHeld, "{kind:?}");
+        assert_eq!(renewed(backend, &holder).await, Renewal::Renewed, "{kind:?}");
+        assert!(inspected(backend).await.last_forced.is_none(), "{kind:?}");
+        let _ = released(backend, &holder).await;
+    }
+}
+
+pub(super) async fn an_owner_loses_all_its_holds(backend: &impl Backend) {
+    let client = Client::new();
+    let holds =
+        ["hangs", "works"].map(|note| with_note(client.owned(Kind::Reentrant, "me", LONG), note));
+    for hold in &holds {
+        granted(backend, hold).await;
+    }
+    assert!(matches!(forced_from(backend, "hangs").await, Forced::Released { held: 2, .. }));
+    assert!(!is_held_by(backend, "me").await);
+    granted(backend, &client.owned(Kind::Reentrant, "you", LONG)).await;
+}
+
+pub(super) async fn who_forced_a_lock_is_remembered(backend: &impl Backend) {
+    let client = Client::new();
+    assert!(inspected(backend).await.last_forced.is_none());
+    granted(backend, &client.mutex(LONG)).await;
+    let why = Note::new("TICKET-7: it hangs, @web-3");
+    let forced = Force { why, ..force() };
+    let _ = backend.store().force_release(&key(), forced).await.unwrap();
+    granted(backend, &client.mutex(LONG)).await;
+    let last = inspected(backend).await.last_forced.expect("it was forced");
+    assert_eq!((last.held, &*last.by), (1, "ann"));
+    assert_eq!(last.why.as_deref(), Some("TICKET-7: it hangs, @web-3"));
+    let _ = backend.store().force_release(&key(), force()).await.unwrap();
+    assert_eq!(inspected(backend).await.last_forced.unwrap().why, None);
 }

@@ -494,7 +494,11 @@ pub(super) async fn a_recall_ends_with_the_last_lease(backend: &impl Backend) {
         granted(backend, &permit).await;
         assert_eq!(kept(backend, &permit).await, 0);
         if is_forced {
-            let forced = backend.store().force_release(&permit.key).await.unwrap();
+            let forced = backend
+                .store()
+                .force_release(&permit.key, leasehold_tests::requests::force())
+                .await
+                .unwrap();
             assert!(matches!(forced, Forced::Released { held: 1, .. }), "{forced:?}");
         } else {
             assert_eq!(released(backend, &permit).await, Ended::Released);

@@ -501,7 +501,8 @@ pub(super) async fn a_late_completion_marks_nothing(backend: &impl Backend) {
     let client = Client::new();
     let [run, next] = [(); 2].map(|()| request(&client));
     assert!(matches!(acquire(backend, &run).await, Attempt::Granted { .. }));
-    let _ = backend.store().force_release(&run.key).await.unwrap();
+    let _ =
+        backend.store().force_release(&run.key, leasehold_tests::requests::force()).await.unwrap();
     assert_eq!(completed(backend, &run).await, Ended::NotHeld(LossReason::Taken));
     assert!(matches!(acquire(backend, &next).await, Attempt::Granted { .. }));
     assert_eq!(completed(backend, &run).await, Ended::NotHeld(LossReason::Taken));

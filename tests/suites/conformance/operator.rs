@@ -59,7 +59,11 @@ pub(super) async fn inspected(backend: &impl Backend) -> LockInfo {
 }
 
 pub(super) async fn forced(backend: &impl Backend) -> Forced {
-    backend.store().force_release(&key()).await.expect("the store answers")
+    backend
+        .store()
+        .force_release(&key(), leasehold_tests::requests::force())
+        .await
+        .expect("the store answers")
 }
 
 pub(super) async fn was_forced(backend: &impl Backend, request: &Request) -> bool {

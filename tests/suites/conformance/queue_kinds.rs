@@ -87,7 +87,11 @@ pub(super) async fn another_kind_does_not_take_a_free_lock_with_waiters(backend:
         let waiter = client.request(mine, LONG);
         waits(backend, &waiter, LIVE).await;
         // Only force leaves a lock free though somebody waits.
-        let _ = backend.store().force_release(&waiter.key).await.unwrap();
+        let _ = backend
+            .store()
+            .force_release(&waiter.key, leasehold_tests::requests::force())
+            .await
+            .unwrap();
         let other = client.request(others, LONG);
         assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
         assert_eq!(ask(backend, &other, LIVE, FIRST).await, Attempt::WrongKind);

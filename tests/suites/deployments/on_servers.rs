@@ -209,7 +209,7 @@ async fn a_user_without_a_right_leaves_no_owner_without_expiry() {
                 let mut request = request(&name, kind, Duration::from_secs(9));
                 request.owner = owner;
                 let _ = store.acquire(&request, None).await;
-                let _ = store.force_release(&request.key).await;
+                let _ = store.force_release(&request.key, leasehold_tests::requests::force()).await;
             }
         }
         every_key_expires(&mut redis, missing).await;

@@ -243,7 +243,11 @@ async fn no_token_comes_twice_while_the_clock_is_behind() {
                 assert_eq!(ended, Ended::Released);
             }
             2 => {
-                let forced = ahead.store.force_release(&lease.key).await.unwrap();
+                let forced = ahead
+                    .store
+                    .force_release(&lease.key, leasehold_tests::requests::force())
+                    .await
+                    .unwrap();
                 assert!(matches!(forced, Forced::Released { held: 1, .. }), "{forced:?}");
             }
             _ => {}

@@ -131,7 +131,8 @@ async fn who_holds_is_found(bench: &Bench<'_>) {
             bench.store.is_held_by(&held.key, &Owner::new(name).unwrap()).await.unwrap()
         };
         assert_eq!([is_held_by("me").await, is_held_by("you").await], [how.1.is_some(), false]);
-        let forced = bench.store.force_release(&held.key).await.unwrap();
+        let forced =
+            bench.store.force_release(&held.key, leasehold_tests::requests::force()).await.unwrap();
         assert!(matches!(forced, Forced::Released { held: 1, .. }), "{how:?}: {forced:?}");
         assert!(bench.store.was_forced(&held).await.unwrap());
         assert_eq!(bench.look(&held).await.held, 0);
@@ -183,7 +184,10 @@ async fn what_it_leaves_is_freed(bench: &Bench<'_>) {
     // A holder that only the record names has lost it.
     let lost = bench.hold("mutex", ASKS[0]).await;
     assert_eq!(bench.look(&lost).await.held, 0);
-    assert_eq!(bench.store.force_release(&lost.key).await.unwrap(), Forced::NotHeld);
+    assert_eq!(
+        bench.store.force_release(&lost.key, leasehold_tests::requests::force()).await.unwrap(),
+        Forced::NotHeld
+    );
     let renewal = bench.store.renew(&lost).await.unwrap();
     assert_eq!(renewal, Renewal::NotHeld(LossReason::Expired));
     let next = bench.request("mutex", HELD[1]);

@@ -162,7 +162,8 @@ async fn tokens_grow_though_permits_had_the_name_in_between() {
         if is_free {
             let _ = store.release(&permit, Duration::ZERO).await.unwrap();
         } else {
-            let forced = store.force_release(&permit.key).await.unwrap();
+            let forced =
+                store.force_release(&permit.key, leasehold_tests::requests::force()).await.unwrap();
             let leasehold::Forced::Released { fence, .. } = forced else { panic!("{forced:?}") };
             after = fence.get();
         }

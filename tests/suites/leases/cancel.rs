@@ -339,7 +339,9 @@ async fn a_dropped_inspection_changes_nothing() {
         // A force takes effect even if its future was dropped.
         dropped += at_each_poll(async |polls| {
             let _held = kind.lock(&setting.other, &name, TTL).await.unwrap();
-            drop_after(polls, locks.force_release(&*name)).await.is_some_and(|it| it.is_ok())
+            drop_after(polls, locks.force_release(&*name).into_future())
+                .await
+                .is_some_and(|it| it.is_ok())
         })
         .await;
     }

@@ -101,7 +101,9 @@ impl Command {
             }
             What::Inspect => Answer::Info(store.inspect(key).await?),
             What::IsHeldBy(owner) => Answer::IsHeld(store.is_held_by(key, owner).await?),
-            What::ForceRelease => Answer::Forced(store.force_release(key).await?),
+            What::ForceRelease => {
+                Answer::Forced(store.force_release(key, leasehold_tests::requests::force()).await?)
+            }
             What::WasForced => Answer::WasForced(store.was_forced(request).await?),
         })
     }

@@ -52,8 +52,11 @@ impl Table {
             Command::Lock(key, LockCommand::IsHeldBy(owner)) => {
                 self.with(key, now, |lock, _| rules::is_held_by(lock, owner, now)).into()
             }
-            Command::Lock(key, LockCommand::ForceRelease) => {
-                self.with(key, now, rules::force_release).into()
+            Command::Lock(key, LockCommand::ForceRelease(force)) => {
+                let rule = |lock: &mut LockState, context: &mut Context<'_>| {
+                    rules::force_release(lock, force, context)
+                };
+                self.with(key, now, rule).into()
             }
             Command::Lock(key, LockCommand::RunAgain { by, why }) => {
                 let rule = |lock: &mut LockState, context: &mut Context<'_>| {

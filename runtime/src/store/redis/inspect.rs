@@ -106,11 +106,15 @@ struct Inspection {
     runs: String,
     /// Who asked for another run; see `lua/mutex/run_again.lua`.
     again: String,
+    /// Who took it by force; see `lua/include/force.lua`.
+    freed: String,
 }
 
 /// A holder or a waiter.
 struct Member {
     id: RequestId,
+    /// As it is stored.
+    text: String,
     weight: u32,
     is_writer: bool,
     owner: Option<String>,
@@ -121,6 +125,7 @@ impl Member {
     /// Reads how a request holds; see `lua/include/holders.lua`.
     fn new(id: RequestId, how: &[u8]) -> Self {
         let how = String::from_utf8_lossy(how);
+        let text = format!("{id:?}{how}");
         let split = |text: &'_ str, at| match text.split_once(at) {
             Some((before, after)) => (before.to_owned(), Some(after.to_owned())),
             None => (text.to_owned(), None),
@@ -128,7 +133,7 @@ impl Member {
         let (how, note) = split(&how, '\n');
         let (how, owner) = split(&how, '@');
         let weight = how.strip_prefix(':').and_then(|weight| weight.parse().ok()).unwrap_or(1);
-        Self { id, weight, is_writer: how == "w", owner, note }
+        Self { id, text, weight, is_writer: how == "w", owner, note }
     }
 
     fn read(member: &[u8]) -> Option<Self> {
@@ -186,6 +191,7 @@ impl Inspection {
             done,
             runs,
             again,
+            freed,
         ] = array(answer)
         else {
             return None;
@@ -218,6 +224,7 @@ impl Inspection {
             done: text(done),
             runs: text(runs),
             again: text(again),
+            freed: text(freed),
         })
     }
 
@@ -266,6 +273,7 @@ impl Inspection {
             waiters: waiters.collect(),
             waiting: self.waiting,
             last_success: self.last_success(),
+            last_forced: job::forced(&self.freed).map(Box::new),
             ..LockInfo::default()
         };
         let Some(record) = self.record() else {
@@ -284,6 +292,8 @@ impl Inspection {
         let has_token = |is_fenced| is_fenced && record.token > 0;
         let holder = |member: Member, remaining, is_fenced: bool, since: Option<u64>| Holder {
             client: client(member.id),
+            id: format!("{:?}", member.id),
+            member: member.text,
             owner: member.owner,
             note: member.note,
             is_writer: member.is_writer,

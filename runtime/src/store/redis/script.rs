@@ -279,12 +279,16 @@ scripts! {
     LOCK_ACQUIRE_ALL = "lock/acquire_all" grants several
         ["record", "token", "grant", "fields", "take_mutex", "holder", "holders", "rule_semaphore", "take_permit", "take_locks", "take_rate", "for_each"]
         (lock, holders, queue, tokens; ttl_ms, locks, rates);
-    LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters, done, runs, again; most);
+    LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters, done, runs, again, freed; most);
     LOCK_PREFIXES = "lock/prefixes" reads [] (; cursor, count);
     LOCK_LIST = "lock/list" reads_all ["record", "token", "fields"] (; prefix, match, literal, cursor, count, of);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holder", "holders"] (lock, holders; owner);
-    LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "waiter", "queue", "tell"]
-        (lock, holders, queue, waiters, forced, tokens; wake);
+    LOCK_FORCE_RELEASE = "lock/force_release" frees
+        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "force"]
+        (lock, holders, queue, waiters, forced, freed, tokens; said, keep_ms, wake);
+    LOCK_FORCE_SOME = "lock/force_some" frees
+        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "force", "holder", "holders"]
+        (lock, holders, queue, waiters, forced, freed, tokens; said, keep_ms, only, wake);
     LOCK_KEEP_OFFER = "lock/keep_offer" frees ["record", "token", "fields", "waiter", "queue", "holder", "prolong"]
         (lock, holders; holder, until_ms);
     LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);

@@ -149,8 +149,8 @@ impl RedisStore {
                     inspect::is_held(&*transport, limit, &command).await.map(Answer::Flag)
                 })
             }
-            LockCommand::ForceRelease => {
-                let answer = transport.send(self.encoder.force_release(key), limit);
+            LockCommand::ForceRelease(force) => {
+                let answer = transport.send(self.encoder.force_release(key, &force), limit);
                 Box::pin(async move { decode::to_force(answer.await) })
             }
             LockCommand::RunAgain { by, why } => {

@@ -10,7 +10,7 @@ use super::time::Time;
 use crate::core::error::LossReason;
 use crate::store::once::millis;
 use crate::store::{
-    AGAIN_KEPT, AskedAgain, AskedNote, Attempt, Ended, Hint, JobRuns, Kind, Note, Once, Request,
+    AskedAgain, AskedNote, Attempt, Ended, Hint, JobRuns, Kind, NOTES_KEPT, Note, Once, Request,
     RunAgain, Success, TickTimes, Waiting,
 };
 
@@ -134,7 +134,7 @@ pub(in crate::store) fn run_again(
     let tick = of_done.or(runs.map(|(runs, _)| runs.tick)).unwrap_or(0);
     if done.is_some() || runs.is_some() || matches!(status, Some(Status::Kept { .. })) {
         let (at, asked) = (now.millis(), AskedAgain::new(now.millis(), by, why));
-        lock.again = Some((AskedNote { asked, at, tick }, now + AGAIN_KEPT));
+        lock.again = Some((AskedNote { asked, at, tick }, now + NOTES_KEPT));
     }
     let running = match status {
         Some(Status::One { id, is_offer: false, .. }) => Some(id),

@@ -11,12 +11,73 @@ use crate::core::fence::Fence;
 use crate::store::inspection::MOST;
 use crate::store::job_info::{DoneTick, JobNotes};
 use crate::store::{
-    ClientInfo, Forced, Hint, Holder, LIVE_MOST, LastSuccess, LockInfo, LockKind, Owner, Request,
-    RequestId, Stamp, Waiter,
+    ClientInfo, Force, Forced, ForcedBy, Hint, Holder, LIVE_MOST, LastSuccess, LockInfo, LockKind,
+    NOTES_KEPT, Owner, Request, RequestId, Stamp, Waiter,
 };
 
-/// Takes a lock from all its holders, and tells the first waiter to ask.
-pub(in crate::store) fn force_release(lock: &mut LockState, context: &mut Context<'_>) -> Forced {
+/// Takes a lock from its holders, and tells the first waiter to ask. Notes who did it.
+pub(in crate::store) fn force_release(
+    lock: &mut LockState,
+    force: &Force,
+    context: &mut Context<'_>,
+) -> Forced {
+    let only = force.only.iter().filter_map(|it| RequestId::read(it.as_bytes().get(..34)?));
+    let forced = if force.only.is_empty() {
+        force_all(lock, context)
+    } else {
+        force_some(lock, &only.collect::<Vec<_>>(), context)
+    };
+    if let Forced::Released { held, .. } = forced {
+        let now = context.now;
+        let freed = ForcedBy::new(now.millis(), held, &force.by, force.why.as_ref());
+        lock.freed = Some((freed, now + NOTES_KEPT));
+    }
+    forced
+}
+
+/// Takes it from some holders. The owner of a reentrant mutex loses all its holds.
+fn force_some(lock: &mut LockState, only: &[RequestId], context: &mut Context<'_>) -> Forced {
+    let now = context.now;
+    let Some(Record { kind, status, .. }) = &lock.record else { return Forced::NotHeld };
+    let (is_whole, status) = (*kind == LockKind::ReentrantMutex, status.clone());
+    let taken: Vec<_> = match status {
+        Status::Free => return Forced::NotHeld,
+        Status::One { id, .. } | Status::Kept { id } => {
+            let is_named = only.contains(&id);
+            return if is_named { force_all(lock, context) } else { Forced::NotHeld };
+        }
+        Status::Many => {
+            let live = lock.holders.live(now).filter(|(id, _)| only.contains(id));
+            live.map(|(id, holder)| (id, holder.deadline)).collect()
+        }
+    };
+    if taken.is_empty() {
+        return Forced::NotHeld;
+    }
+    if is_whole || lock.holders.live(now).count() == taken.len() {
+        return force_all(lock, context);
+    }
+    let first = lock.queue.first(now);
+    lock.forced.note(taken.iter().copied(), now);
+    for (id, _) in &taken {
+        lock.holders.take_out(*id);
+        context.tell(id.client(), Hint::Forced { id: *id });
+    }
+    let mut token = lock.token();
+    // A writer that stays has it.
+    if !lock.holders.is_written(now) {
+        token = context.next_token(token);
+        if let Some(record) = &mut lock.record {
+            record.token = token;
+        }
+    }
+    if let Some((first, _)) = first {
+        context.tell(first.client(), Hint::Free { id: first });
+    }
+    Forced::Released { held: count(taken.iter()), fence: Fence::new(token.number) }
+}
+
+fn force_all(lock: &mut LockState, context: &mut Context<'_>) -> Forced {
     let now = context.now;
     let Some(Record { kind, status, ended, until, .. }) = lock.record.clone() else {
         return Forced::NotHeld;
@@ -118,6 +179,7 @@ fn holders_and_waiters(
     let known = LockInfo {
         waiters: waiters.take(MOST).collect(),
         waiting: count(lock.queue.waiters()),
+        last_forced: lock.freed.as_ref().map(|(freed, _)| Box::new(freed.clone())),
         last_success: lock.done.map(|done| {
             LastSuccess::new(done.until, done.completed, done.tick.unwrap_or(0), now.millis())
         }),
@@ -143,6 +205,8 @@ fn holders_and_waiters(
             }
             .map(|since| now - since),
             heard: None,
+            id: format!("{id:?}"),
+            member: format!("{id:?}"),
             remaining: until - now,
             may_be_idle: is_marked(id),
         }

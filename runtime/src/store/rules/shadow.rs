@@ -13,7 +13,7 @@ pub use super::rate::{Part, RatePicture, Short};
 use super::state::LockState;
 use super::time::Time;
 use crate::store::{
-    Answer, ClientId, Forced, Hint, Note, Owner, Request, RequestCommand, RunAgain, Take,
+    Answer, ClientId, Force, Forced, Hint, Note, Owner, Request, RequestCommand, RunAgain, Take,
 };
 
 /// One lock, at the time of a command. Its methods run the rules.
@@ -104,8 +104,8 @@ impl Shadow {
     }
 
     /// See [`LockCommand::ForceRelease`](crate::store::LockCommand::ForceRelease).
-    pub fn force_release(&mut self) -> Forced {
-        self.with(super::force_release)
+    pub fn force_release(&mut self, force: &Force) -> Forced {
+        self.with(|lock, context| super::force_release(lock, force, context))
     }
 
     /// See [`LockCommand::RunAgain`](crate::store::LockCommand::RunAgain).

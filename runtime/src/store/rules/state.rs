@@ -9,7 +9,7 @@ use super::holders::Holders;
 use super::mark::Mark;
 use super::queue::Queue;
 use super::time::Time;
-use crate::store::{AskedNote, Attempt, ClientId, JobRuns, LockKind, RequestId};
+use crate::store::{AskedNote, Attempt, ClientId, ForcedBy, JobRuns, LockKind, RequestId};
 
 /// The state that a server stores under the keys of a lock. Each part expires by itself. Where
 /// there are holders, there is a record.
@@ -25,6 +25,8 @@ pub(in crate::store) struct LockState {
     pub(super) runs: Option<(JobRuns, Time)>,
     /// Who asked for another run, and until when that is remembered.
     pub(super) again: Option<(AskedNote, Time)>,
+    /// Who last took the lock by force, and until when that is remembered.
+    pub(super) freed: Option<(ForcedBy, Time)>,
 }
 
 #[derive(Clone, Debug)]
@@ -119,6 +121,7 @@ impl LockState {
         self.done.take_if(|done| done.stays <= now);
         self.runs.take_if(|(_, stays)| *stays <= now);
         self.again.take_if(|(_, stays)| *stays <= now);
+        self.freed.take_if(|(_, stays)| *stays <= now);
     }
 
     /// Ends all leases, as if they had expired. The queue stays, and its first waiter gets the
@@ -152,7 +155,7 @@ impl LockState {
     pub(in crate::store) fn is_blank(&self) -> bool {
         let is_unheld = self.record.is_none() && self.holders.is_empty();
         let is_unmarked = self.forced.is_empty() && self.intent.is_none() && self.done.is_none();
-        let is_untried = self.runs.is_none() && self.again.is_none();
+        let is_untried = self.runs.is_none() && self.again.is_none() && self.freed.is_none();
         is_unheld && is_unmarked && is_untried && self.queue.is_empty()
     }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::core::error::LossReason;
 use crate::core::key::LockKey;
 use crate::store::{
-    ClientId, Forced, Hint, OFFER, Owner, QueuePosition, Repaired, RequestId, TOKENS,
+    ClientId, Force, Forced, Hint, Note, OFFER, Owner, QueuePosition, Repaired, RequestId, TOKENS,
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -273,7 +273,9 @@ fn run_randomly(dice: &mut Dice, kinds: &[Kind]) {
                 Vec::new()
             }
             _ if dice.roll(8) == 0 => {
-                let (answer, hints) = bench.run(force_release);
+                let (answer, hints) = bench.run(|lock, context| {
+                    force_release(lock, &Force::all(Note::new("ann").unwrap()), context)
+                });
                 if let Forced::Released { fence, .. } = answer {
                     beliefs.check_token(u64::from(fence), None);
                     beliefs.live.clear();

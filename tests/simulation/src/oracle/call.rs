@@ -62,12 +62,12 @@ impl Verb {
             "cancel" => Self::Cancel,
             "linger" => Self::Linger,
             "repair" => Self::Repair,
-            "force_release" => Self::ForceRelease,
+            "force_release" | "force_some" => Self::ForceRelease,
             "run_again" => Self::RunAgain,
             "take" => Self::Take,
             "give_back" => Self::GiveBack,
             "inspect" | "is_held_by" | "was_forced" => Self::Looks,
-            "list" | "introduce" | "describe" | "read" | "change" | "tell_all" => Self::Other,
+            "list" | "prefixes" | "introduce" | "describe" | "read" | "change" | "tell_all" => Self::Other,
             _ => return None,
         })
     }
@@ -156,6 +156,13 @@ impl<'a> Request<'a> {
 
     pub(super) fn number(&self, nth: usize) -> Option<u64> {
         number(self.rest.get(nth)?)
+    }
+
+    /// The holders from which a lock is taken by force.
+    pub(super) fn only(&self) -> Vec<String> {
+        let only = self.rest.get(1).map(|only| String::from_utf8_lossy(only).into_owned());
+        let only = only.unwrap_or_default();
+        only.split_terminator('\0').map(str::to_owned).collect()
     }
 
     pub(super) fn ttl_ms(&self, verb: Verb) -> Option<i64> {

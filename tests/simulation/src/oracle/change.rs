@@ -273,10 +273,20 @@ impl<'a> Change<'a> {
         if self.verb() != Verb::ForceRelease || self.after.is_foreign {
             return;
         }
-        if self.after.live().next().is_some() {
+        let only: Vec<_> = self.requests().flat_map(Request::only).collect();
+        let is_some = self.call.script.about.name == "lock/force_some";
+        // The owner of a reentrant mutex loses all its holds.
+        let is_named = |id: &[u8]| !is_some || only.iter().any(|it| it.as_bytes().starts_with(id));
+        let is_hit = self.before.live().any(|it| is_named(it.holder.id));
+        let kind = self.after.record.as_ref().and_then(|it| it.value.first());
+        let goes = |it: &Live<'_>| is_named(it.holder.id) || is_hit && kind == Some(&b'E');
+        if self.after.live().any(|it| goes(&it)) {
             found.push("the lock was forced, and is held".to_owned());
         }
-        for it in self.before.live() {
+        if let Some(it) = self.before.live().find(|it| !goes(it) && !self.after.has(it.holder.id)) {
+            found.push(format!("{} was not named, and has lost its lease", shown(it.holder.id)));
+        }
+        for it in self.before.live().filter(goes) {
             let noted = self.after.forced.iter().flat_map(|set| &set.value);
             let is_noted =
                 |(name, at): &(Vec<u8>, i64)| name.starts_with(it.holder.id) && *at >= it.ends_ms;

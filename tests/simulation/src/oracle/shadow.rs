@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold::store::rules::shadow::{Picture, Recorded, Shadow, Standing};
-use leasehold::store::{Detached, Owner, RequestCommand, Success, TickTimes, Usage};
+use leasehold::store::{Detached, Force, Owner, RequestCommand, Success, TickTimes, Usage};
 use sha1_smol::Sha1;
 
 use super::call::{self, Call, Rule, Verb};
@@ -312,8 +312,15 @@ impl Run<'_> {
         let (verb, rule) = (call.script.verb, call.script.rule);
         let millis = |at: usize| ask.number(at).map(Duration::from_millis);
         match call.script.about.name {
-            "lock/force_release" => {
-                return self.on(nth, |shadow| answers::forced(shadow.force_release()));
+            "lock/force_release" | "lock/force_some" => {
+                let (by, why) = decode::said_in(ask.name)?;
+                let only = if call.script.about.name == "lock/force_some" {
+                    ask.only()
+                } else {
+                    Vec::new()
+                };
+                let force = Force { by, why, only };
+                return self.on(nth, |shadow| answers::forced(shadow.force_release(&force)));
             }
             "lock/is_held_by" => {
                 let owner = std::str::from_utf8(ask.name.strip_prefix(b"@")?).ok()?;

@@ -17,7 +17,9 @@ pub(super) fn problems(stored: &Stored) -> Vec<String> {
 type Found = Vec<String>;
 
 fn expiries(stored: &Stored, found: &mut Found) {
-    let Stored { record, holders, queue, waiters, forced, intent, done, runs, again, .. } = stored;
+    let Stored {
+        record, holders, queue, waiters, forced, intent, done, runs, again, freed, ..
+    } = stored;
     let has_expiry = [
         ("lock", record.as_ref().is_none_or(|it| it.expires_ms.is_some())),
         ("holders", holders.as_ref().is_none_or(|it| it.expires_ms.is_some())),
@@ -28,6 +30,7 @@ fn expiries(stored: &Stored, found: &mut Found) {
         ("done", done.as_ref().is_none_or(|it| it.expires_ms.is_some())),
         ("runs", runs.as_ref().is_none_or(|it| it.expires_ms.is_some())),
         ("again", again.as_ref().is_none_or(|it| it.expires_ms.is_some())),
+        ("freed", freed.as_ref().is_none_or(|it| it.expires_ms.is_some())),
     ];
     let without = has_expiry.iter().filter(|(_, has)| !has);
     found.extend(without.map(|(role, _)| format!("the key {role} has no expiry")));

@@ -75,6 +75,7 @@ pub(super) struct Stored {
     pub(super) done: Option<Timed<Vec<u8>>>,
     pub(super) runs: Option<Timed<Vec<u8>>>,
     pub(super) again: Option<Timed<Vec<u8>>>,
+    pub(super) freed: Option<Timed<Vec<u8>>>,
     /// The requests whose leases had ended before, and would count again: the clock was set back.
     pub(super) revived: BTreeSet<Vec<u8>>,
     /// One of the keys holds what no client of ours puts there.
@@ -116,6 +117,7 @@ impl Stored {
         stored.done = take!("done", String, Vec::clone);
         stored.runs = take!("runs", String, Vec::clone);
         stored.again = take!("again", String, Vec::clone);
+        stored.freed = take!("freed", String, Vec::clone);
         is_foreign |= stored.record.as_ref().is_some_and(|it| Record::read(&it.value).is_none());
         stored.is_foreign = is_foreign;
         stored
@@ -201,6 +203,7 @@ impl fmt::Display for Stored {
             ("done", &self.done),
             ("runs", &self.runs),
             ("again", &self.again),
+            ("freed", &self.freed),
         ];
         for (role, value) in strings {
             if let Some(it) = value {

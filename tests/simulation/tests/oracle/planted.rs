@@ -87,8 +87,14 @@ const MISTAKES: &[Mistake] = mistakes! {
         "redis.call('ZRANGE', queue, -1, -1)[1]\nif not id",
         "has overtaken";
     "a forced holder is not noted":
-        "redis.call('ZADD', forced, 'GT', now_ms + left_ms, taken[1])" => "",
+        "redis.call('ZADD', keys.forced, 'GT', now_ms + left_ms, taken[1])" => "",
         "is not noted";
+    "a force takes holders that were not named":
+        "if kind == 'M' or kind == 'E' or not stays then" => "if true then",
+        "was not named";
+    "a forced writer leaves its token":
+        "if not writes or -writes <= now_ms then" => "if false then",
+        "";
     "the former holder keeps what was adopted":
         "take_out(holders, from)" => "",
         "";

@@ -8,7 +8,12 @@ use crate::store::redis::hints::AGAIN;
 use crate::store::redis::holder::owner_suffix;
 use crate::store::redis::limit_overrides as limits;
 use crate::store::redis::{listing, script};
-use crate::store::{AGAIN_KEPT, LimitCommand, ListOf, MOST_LIMITS, Note, Owner};
+use crate::store::{Force, LimitCommand, ListOf, MOST_LIMITS, NOTES_KEPT, Note, Owner};
+
+/// Who does something, and why, as it is stored.
+fn said(by: &Note, why: Option<&Note>) -> String {
+    format!("{}\n{}", by.text(), why.map_or("", Note::text))
+}
 
 impl Encoder {
     /// A page of the locks, or of the jobs, of one server.
@@ -38,8 +43,15 @@ impl Encoder {
         self.lock(key, &script::LOCK_IS_HELD_BY).arg(owner_suffix(Some(owner)))
     }
 
-    pub(in crate::store::redis) fn force_release(&self, key: &LockKey) -> Encoded {
-        self.lock(key, &script::LOCK_FORCE_RELEASE).arg(&*self.channel(key))
+    pub(in crate::store::redis) fn force_release(&self, key: &LockKey, force: &Force) -> Encoded {
+        let said = said(&force.by, force.why.as_ref());
+        let command = if force.only.is_empty() {
+            self.lock(key, &script::LOCK_FORCE_RELEASE).arg(said).millis(NOTES_KEPT)
+        } else {
+            let only: String = force.only.iter().flat_map(|holder| [holder, "\0"]).collect();
+            self.lock(key, &script::LOCK_FORCE_SOME).arg(said).millis(NOTES_KEPT).arg(only)
+        };
+        command.arg(&*self.channel(key))
     }
 
     pub(in crate::store::redis) fn run_again(
@@ -48,8 +60,8 @@ impl Encoder {
         by: &Note,
         why: Option<&Note>,
     ) -> Encoded {
-        let said = format!("{}\n{}", by.text(), why.map_or("", Note::text));
-        let command = self.lock(key, &script::MUTEX_RUN_AGAIN).arg(said).millis(AGAIN_KEPT);
+        let command =
+            self.lock(key, &script::MUTEX_RUN_AGAIN).arg(said(by, why)).millis(NOTES_KEPT);
         command.arg(&*self.channel(key))
     }
 

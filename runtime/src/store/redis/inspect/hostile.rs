@@ -72,15 +72,15 @@ fn nearly_ours() -> impl Strategy<Value = Value> {
     let done = || "([0-9]{39,90}|\\PC{0,40})".prop_map(|text| bulk(text.into_bytes()));
     let first = (number(), record(), number(), number(), members());
     let then = (number(), members(), texts(), texts(), texts());
-    (first, then, (done(), done(), done())).prop_map(
+    (first, then, (done(), done(), done(), done())).prop_map(
         |(
             (now, record, left, held, holders),
             (waiting, waiters, fields, marks, since),
-            (done, runs, again),
+            (done, runs, again, freed),
         )| {
             Value::Array(vec![
                 now, record, left, held, holders, waiting, waiters, fields, marks, since, done,
-                runs, again,
+                runs, again, freed,
             ])
         },
     )

@@ -1,7 +1,7 @@
 //! Reads what is noted of a job.
 
 use crate::store::job_info::{DoneTick, JobNotes};
-use crate::store::{AskedAgain, AskedNote, JobRuns, Note, RequestId};
+use crate::store::{AskedAgain, AskedNote, ForcedBy, JobRuns, Note, RequestId};
 
 /// The time of the server in milliseconds, and three keys; see `lua/include/done.lua`,
 /// `lua/include/runs.lua` and `lua/mutex/run_again.lua`.
@@ -29,6 +29,14 @@ fn asked(again: &str) -> Option<AskedNote> {
         tick,
         asked: AskedAgain::new(at, &Note::new(by)?, Note::new(why).as_ref()),
     })
+}
+
+/// Who took a lock by force.
+pub(super) fn forced(freed: &str) -> Option<ForcedBy> {
+    let (held, said) = freed.get(13..)?.split_once(' ')?;
+    let (by, why) = said.split_once('\n')?;
+    let (by, why) = (Note::new(by)?, Note::new(why));
+    Some(ForcedBy::new(part(freed, 0)?, held.parse().ok()?, &by, why.as_ref()))
 }
 
 /// A number of 13 digits.
