@@ -32,34 +32,34 @@ impl Look {
         sort: Sort,
         most: usize,
     ) -> Result<Self, Failure> {
-        let (mut look, mut found) = (Self::default(), choice.list(locks));
+        let (mut look, mut list) = (Self::default(), choice.list(locks));
         let mut failed = None;
-        while let Some(lock) = found.next().await {
+        while let Some(found) = list.next().await {
             // An error may be one of a node; the last one is of all.
             if let Some(error) = failed.take() {
                 look.missing.push(plain(&format!("{error}")));
             }
-            let lock = match lock {
-                Ok(lock) => lock,
+            let info = match found {
+                Ok(info) => info,
                 Err(error) => {
                     failed = Some(error);
                     continue;
                 }
             };
-            if !choice.has(&lock) {
+            if !choice.has(&info) {
                 continue;
             }
             look.count += 1;
-            look.waiting += lock.waiting;
-            look.longest_hold = look.longest_hold.max(longest_hold(&lock));
-            look.longest_wait = look.longest_wait.max(longest_wait(&lock));
-            let place = sort.place(&lock);
+            look.waiting += info.waiting;
+            look.longest_hold = look.longest_hold.max(longest_hold(&info));
+            look.longest_wait = look.longest_wait.max(longest_wait(&info));
+            let place = sort.place(&info);
             // A lock may come twice.
-            if let Some(before) = look.places.insert(lock.name.clone(), place.clone()) {
+            if let Some(before) = look.places.insert(info.name.clone(), place.clone()) {
                 look.rows.remove(&before);
                 look.count -= 1;
             }
-            look.rows.insert(place, Row::of(&lock));
+            look.rows.insert(place, Row::of(&info));
             if look.rows.len() > most
                 && let Some((last, _)) = look.rows.pop_last()
             {

@@ -103,18 +103,13 @@ async fn say_who_holds(locks: &Locks, run: &Run, json: bool) -> Infallible {
 async fn holder(locks: &Locks, run: &Run) -> Option<String> {
     let lock = locks.inspect(run.key.as_str()).await.ok()?;
     let holder = lock.longest_holder()?;
-    let others = lock.held - 1;
-    let mut text = format!("held by {}", client(holder.client.as_ref()));
-    if others > 0 {
-        text += &format!(" and {}", counted(others, "other"));
-    }
-    if let Some(time) = holder.held_for {
-        text += &format!(" for {}", short(time));
-    }
-    if let Some(note) = &holder.note {
-        text += &format!(" ({note})");
-    }
-    Some(text)
+    let others = match lock.held - 1 {
+        0 => String::new(),
+        others => format!(" and {}", counted(others, "other")),
+    };
+    let time = holder.held_for.map_or_else(String::new, |time| format!(" for {}", short(time)));
+    let note = holder.note.as_ref().map_or_else(String::new, |note| format!(" ({note})"));
+    Some(format!("held by {}{others}{time}{note}", client(holder.client.as_ref())))
 }
 
 /// A call that waits outlives an outage; one that does not says at once what is wrong.

@@ -10,6 +10,8 @@ fn json(info: &LockInfo) -> Value {
     let mut json = serde_json::to_value(info).unwrap();
     for who in ["holders", "waiters"] {
         for one in json[who].as_array_mut().unwrap() {
+            let id = one.as_object_mut().unwrap().remove("id");
+            assert_eq!(id.is_some(), who == "holders", "{one}");
             let client = one.as_object_mut().unwrap().remove("client").unwrap();
             assert_eq!(client["id"].as_str().unwrap().len(), 22, "{client}");
             assert!(client["service"].is_string() && client["host"].is_string(), "{client}");
@@ -34,6 +36,8 @@ async fn durations_are_seconds_and_tokens_are_numbers() {
         json!({
             "name": "nightly",
             "kind": "mutex",
+            "clock_behind_seconds": null,
+            "last_forced": null,
             "holders": [{
                 "owner": "worker-7",
                 "note": "TICKET-7 <b>",
@@ -42,6 +46,7 @@ async fn durations_are_seconds_and_tokens_are_numbers() {
                 "fence": lease.fence().unwrap().get(),
                 "held_for_seconds": 1.5,
                 "remaining_seconds": 28.5,
+                "heard_seconds_ago": null,
                 "may_be_idle": false,
             }],
             "held": 1,

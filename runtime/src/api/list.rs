@@ -65,7 +65,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// As [`list`](Self::list).
+    /// - [`LockError::Store`] if the store failed, or refuses the client. The list ends with it; but if
+    ///   one master of a cluster does not answer, it goes on with those of the others.
     ///
     /// # Examples
     ///

@@ -108,7 +108,7 @@ async fn a_dead_node_hides_no_lock_of_the_others() {
 }
 
 /// Runs the tool on a terminal, and reads what it shows.
-fn on_terminal(server: &Server, arguments: &[&str]) -> Command {
+pub(super) fn on_terminal(server: &Server, arguments: &[&str]) -> Command {
     let mut command = Command::new("python3");
     let spawn = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
     command.args(["-c", spawn]).arg(tool().get_program()).args(arguments);

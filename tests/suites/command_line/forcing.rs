@@ -1,10 +1,14 @@
 //! Freeing locks by force.
 
+use std::io::Write;
+use std::process::Stdio;
+
 use leasehold::{LockKey, Locks, LossReason};
 use leasehold_tests::server::Server;
 use serde_json::Value;
 
-use super::tell;
+use super::choosing::on_terminal;
+use super::{tell, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_is_freed_on_demand() {
@@ -75,4 +79,60 @@ async fn the_key_of_a_foreign_value_is_printed() {
         let shown = tell(&server, &["show", name]).out;
         assert!(shown.contains(&format!("redis-cli DEL '{key}'")), "{shown}");
     }
+}
+
+/// A healthy permit stays when another one hangs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_holder_of_several_is_freed() {
+    let server = Server::start();
+    let pool = async |service: &str| {
+        let locks = Locks::builder().service(service).connect(&server.url()).await.unwrap();
+        locks.semaphore("pool", 3)
+    };
+    let hangs = pool("hangs").await.acquire_many(2).await.unwrap();
+    let works = pool("works").await.owner("worker-7").acquire().await.unwrap();
+    until("clients have names", || tell(&server, &["show", "pool"]).out.matches('@').count() == 2);
+
+    let nobody = tell(&server, &["force", "pool", "--holder", "nobody@", "--yes"]);
+    assert_eq!(nobody.code, 1, "{nobody:?}");
+    assert!(nobody.err.contains("`nobody@` holds `pool` not"), "{nobody:?}");
+    let why = ["--reason", "TICKET-7"];
+    let forced =
+        tell(&server, &[&["force", "pool", "--holder", "hangs@", "--yes"], &why[..]].concat());
+    assert!(forced.out.contains("pool: taken from 1 holder (TICKET-7)"), "{forced:?}");
+    assert!(forced.err.contains("End the former holder, too: hangs@"), "{forced:?}");
+    assert!(!forced.err.contains("too: works@"), "it is healthy: {forced:?}");
+    assert_eq!(hangs.lost().await, LossReason::Forced);
+    assert!(works.is_held());
+
+    // Who did it stays to be seen.
+    let shown = tell(&server, &["show", "pool"]).out;
+    let line = shown.lines().find(|line| line.contains("taken by force from 1 holder"));
+    let line = line.unwrap_or_else(|| panic!("{shown}"));
+    assert!(line.ends_with(": TICKET-7"), "{line}");
+    let by = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default();
+    assert!(line.contains(&format!(", by {by}")), "{line}");
+    let forced = tell(&server, &["force", "pool", "--holder", "worker-7", "--yes"]);
+    assert_eq!((forced.code, works.lost().await), (0, LossReason::Forced), "{forced:?}");
+}
+
+/// The question counts what is taken, and names each process once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_question_says_what_is_taken() {
+    let server = Server::start();
+    let locks = Locks::builder().service("hangs").connect(&server.url()).await.unwrap();
+    let pool = locks.semaphore("pool", 3);
+    let first = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
+    let other = Locks::builder().service("works").connect(&server.url()).await.unwrap();
+    let second = other.semaphore("pool", 3).acquire().await.unwrap();
+    until("clients have names", || tell(&server, &["show", "pool"]).out.matches('@').count() == 3);
+    let mut force = on_terminal(&server, &["force", "pool", "--holder", "hangs@"]);
+    let mut force = force.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    force.stdin.as_mut().unwrap().write_all(b"n\n").unwrap();
+    let told = force.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&told.stdout);
+    let question = &told[told.find("Take `pool`").unwrap_or_else(|| panic!("{told}"))..];
+    assert!(question.starts_with("Take `pool` from 2 of its 3 holders, in:"), "{question}");
+    assert_eq!((question.matches("hangs@").count(), question.matches("works@").count()), (1, 0));
+    assert!(first.0.is_held() && first.1.is_held() && second.is_held(), "nothing was done");
 }

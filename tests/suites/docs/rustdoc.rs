@@ -50,7 +50,7 @@ const ERRORS: &[(&str, &[&str])] = &[
     ),
     ("Job::run", &["InvalidKey", "InvalidOption", "NoRuntime", "Unsupported", "WrongKind"]),
     ("Locks::inspect Locks::force_release", &["InvalidKey", "Store"]),
-    ("Locks::list LockList::next Locks::jobs Locks::prefixes", &["Store"]),
+    ("Locks::list Locks::list_waited_for LockList::next Locks::jobs Locks::prefixes", &["Store"]),
     ("Locks::run_again", &["InvalidKey", "InvalidOption", "Store"]),
     ("Limits::list", &["Store"]),
     (
@@ -93,8 +93,8 @@ fn errors_are_named() {
         for Item { line, head, docs, owner } in items(&path, &["pub fn ", "pub async fn ", "fn "]) {
             let returns = head.split("-> ").last().unwrap_or_default();
             let is_result = ["Result<", "Option<Result<"].iter().any(|it| returns.starts_with(it));
-            let of_locks =
-                is_result && returns.contains(", LockError>") || returns.starts_with("LockList");
+            let of_locks = is_result && returns.contains(", LockError>")
+                || ["LockList", "ForceRelease"].iter().any(|it| returns.starts_with(it));
             let Some(errors) = section(&docs, "Errors") else {
                 if of_locks && head.starts_with("pub ") {
                     wrong.push(format!("{path}:{line} has no *Errors*: {head}"));

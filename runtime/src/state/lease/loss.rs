@@ -46,4 +46,12 @@ impl LocalLease {
             }
         }
     }
+
+    /// Why the store does not hold it, of which it has said this. If it has no record of a lease whose
+    /// time is not over here, something took the record away.
+    pub(crate) fn why_not_held(&self, said: LossReason) -> LossReason {
+        let is_gone =
+            said == LossReason::Expired && self.context.store.now() < self.deadlines.deadline();
+        if is_gone { LossReason::Gone } else { said }
+    }
 }

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod hostile;
 mod job;
+mod record;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use futures_util::future::join_all;
 use redis::Value;
 
 use self::job::part;
+use self::record::Record;
 use super::answer::{is_wrong_type, numbers, unreadable};
 use super::encode::Encoder;
 use super::encoded::Encoded;
@@ -139,39 +141,6 @@ impl Member {
     fn read(member: &[u8]) -> Option<Self> {
         let (id, how) = member.split_at_checked(RequestId::LENGTH)?;
         Some(Self::new(RequestId::read(id)?, how))
-    }
-}
-
-/// The fields of a lock's record; see `lua/include/record.lua`.
-struct Record<'a> {
-    kind: u8,
-    state: u8,
-    id: &'a [u8],
-    token: u64,
-    owner: &'a [u8],
-}
-
-impl<'a> Record<'a> {
-    fn read(record: &'a [u8]) -> Option<Self> {
-        let (fixed, owner) = record.split_at_checked(87)?;
-        let token = std::str::from_utf8(&fixed[36..52]).ok()?.parse().ok()?;
-        let is_ours = b"MESR".contains(&fixed[0]) && b"HOKF".contains(&fixed[1]);
-        let (kind, state, id) = (fixed[0], fixed[1], &fixed[2..36]);
-        is_ours.then_some(Self { kind, state, id, token, owner })
-    }
-
-    /// Returns true if the holder of the mutex may keep it without using it.
-    fn lingers(&self) -> bool {
-        self.state == b'H' && matches!(self.owner.first(), Some(b'~' | b'!'))
-    }
-
-    fn kind(&self) -> LockKind {
-        match self.kind {
-            b'M' => LockKind::Mutex,
-            b'E' => LockKind::ReentrantMutex,
-            b'S' => LockKind::Semaphore,
-            _ => LockKind::RwLock,
-        }
     }
 }
 

@@ -40,7 +40,7 @@ fn force_some(lock: &mut LockState, only: &[RequestId], context: &mut Context<'_
     let now = context.now;
     let Some(Record { kind, status, .. }) = &lock.record else { return Forced::NotHeld };
     let (is_whole, status) = (*kind == LockKind::ReentrantMutex, status.clone());
-    let taken: Vec<_> = match status {
+    let named: Vec<_> = match status {
         Status::Free => return Forced::NotHeld,
         Status::One { id, .. } | Status::Kept { id } => {
             let is_named = only.contains(&id);
@@ -51,15 +51,15 @@ fn force_some(lock: &mut LockState, only: &[RequestId], context: &mut Context<'_
             live.map(|(id, holder)| (id, holder.deadline)).collect()
         }
     };
-    if taken.is_empty() {
+    if named.is_empty() {
         return Forced::NotHeld;
     }
-    if is_whole || lock.holders.live(now).count() == taken.len() {
+    if is_whole || lock.holders.live(now).count() == named.len() {
         return force_all(lock, context);
     }
     let first = lock.queue.first(now);
-    lock.forced.note(taken.iter().copied(), now);
-    for (id, _) in &taken {
+    lock.forced.note(named.iter().copied(), now);
+    for (id, _) in &named {
         lock.holders.take_out(*id);
         context.tell(id.client(), Hint::Forced { id: *id });
     }
@@ -74,7 +74,7 @@ fn force_some(lock: &mut LockState, only: &[RequestId], context: &mut Context<'_
     if let Some((first, _)) = first {
         context.tell(first.client(), Hint::Free { id: first });
     }
-    Forced::Released { held: count(taken.iter()), fence: Fence::new(token.number) }
+    Forced::Released { held: count(named.iter()), fence: Fence::new(token.number) }
 }
 
 fn force_all(lock: &mut LockState, context: &mut Context<'_>) -> Forced {
