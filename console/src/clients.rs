@@ -8,8 +8,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use tokio::time::{Instant, timeout_at};
 
-use super::frame::{Asked, Frame, advice, html, render, status};
-use super::text::ClientText;
+use super::down::{advice, status};
+use super::frame::{Asked, Frame, html};
+use super::text::{ClientText, render};
 use leasehold::{ClientInfo, LockInfo};
 
 /// How many locks are looked at, how many clients are shown, and how long it may take.

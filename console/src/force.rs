@@ -6,12 +6,13 @@ use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use super::down::{advice, status};
 use super::forced::Taken;
 use super::form;
-use super::frame::{Asked, Frame, advice, html, render, status};
+use super::frame::{Asked, Frame, html};
 use super::holders::Line;
 use super::query::{Query, link};
-use super::text::shown;
+use super::text::{render, shown};
 use leasehold::{Forced, LockError, LockInfo, LockKey};
 
 /// In bytes.

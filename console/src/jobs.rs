@@ -9,10 +9,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold::{JobInfo, LockError, LockKey, Locks};
 
+use super::down::{advice, status};
 use super::form;
-use super::frame::{Asked, Frame, advice, html, render, status};
+use super::frame::{Asked, Frame, html};
 use super::query::{Query, link};
-use super::text::{job_state, short, shown};
+use super::text::{job_state, render, short, shown};
 use super::token::Token;
 
 #[derive(Template)]

@@ -29,10 +29,12 @@
 //! another. So axum's graceful shutdown waits for that long. [`Locks::shutdown`] ends all streams
 //! at once.
 
+mod app;
 mod assets;
 mod chart;
 mod clients;
 mod doctor;
+mod down;
 mod force;
 mod forced;
 mod form;
@@ -41,6 +43,7 @@ mod holders;
 #[cfg(test)]
 mod hostile;
 mod jobs;
+mod last;
 mod limits;
 mod list;
 mod live;
@@ -53,8 +56,9 @@ mod token;
 
 use axum::Router;
 
+use self::app::App;
 use self::forced::Force;
-use self::frame::App;
+use self::last::Last;
 use self::live::Live;
 use self::token::Token;
 // For the tool, which shows the same texts.
@@ -173,6 +177,7 @@ impl Console {
         let force = self.allow_force.then(Force::new);
         let limits = self.allow_limits.then(Token::random);
         let run_again = self.allow_run_again.then(Token::random);
-        routes::router(App { locks: self.locks, live: Live::new(), force, limits, run_again })
+        let (live, last) = (Live::new(), Last::default());
+        routes::router(App { locks: self.locks, live, last, force, limits, run_again })
     }
 }

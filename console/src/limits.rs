@@ -10,10 +10,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold::{LimitHandle, LimitOf, LimitOverride, LockError, LockKey, Locks};
 
+use super::down::{advice, status};
 use super::form;
-use super::frame::{Asked, Frame, advice, html, render, status};
+use super::frame::{Asked, Frame, html};
 use super::query::Query;
-use super::text::{short, shown};
+use super::text::{render, short, shown};
 use super::token::Token;
 
 #[derive(Template)]

@@ -1,6 +1,7 @@
 //! The page with all locks: its rows go out as they are found.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
@@ -11,12 +12,14 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
-use super::frame::{App, Asked, Frame, advice, html, render, status, store_down};
+use super::app::App;
+use super::down::{Down, advice};
+use super::frame::{Asked, Frame, html};
 use super::live::{Look, Topic};
 use super::query::{Way, link};
 use super::search::{Found, KINDS, Search};
-use super::text::{kind, short, shown};
-use leasehold::{LockError, LockInfo, LockKey, Locks};
+use super::text::{kind, render, short, shown};
+use leasehold::{LockError, LockInfo, LockKey};
 
 /// How long the page waits for its first row. Then its head goes out without one.
 const FIRST: Duration = Duration::from_secs(2);
@@ -68,7 +71,7 @@ struct End<'a> {
 }
 
 pub(super) async fn page(asked: Asked) -> Response {
-    let search = match Search::of(&asked) {
+    let search = match Search::of(&asked.query) {
         Ok(search) => search,
         Err(text) => return asked.frame.problem(StatusCode::BAD_REQUEST, "Bad request", &text, ""),
     };
@@ -104,8 +107,9 @@ pub(super) async fn page(asked: Asked) -> Response {
                 rows.push(row(&way.up, info));
             }
             Some(Err(error)) if rows.is_empty() => {
-                let part = store_down(&error);
-                return html(status(&error), format!("{before}{part}{after}"));
+                let topic = topic(&search, &way);
+                let (status, part) = asked.app.last.part(&topic, Err(Down::of(&error)));
+                return html(status, format!("{before}{part}{after}"));
             }
             next => {
                 ended = Some(end(&way.home, &search, &found, next.and_then(Result::err)));
@@ -181,19 +185,22 @@ fn row(up: &str, info: LockInfo) -> (String, String) {
 }
 
 pub(super) async fn events(asked: Asked) -> Response {
-    let App { locks, live, .. } = &*asked.app;
-    let search = match Search::of(&asked) {
+    let search = match Search::of(&asked.query) {
         Ok(search) => Search { page: 1, ..search },
         Err(text) => return asked.frame.problem(StatusCode::BAD_REQUEST, "Bad request", &text, ""),
     };
     let way = &asked.frame.way;
     let way = if asked.query.get("root").is_empty() { way.clone() } else { way.of_root() };
-    let topic = Topic::List(search.text.clone(), search.kind, way.clone());
-    live.stream(locks, topic, || Looks { locks: locks.clone(), search, way })
+    let App { locks, live, .. } = &*asked.app;
+    live.stream(locks, topic(&search, &way), || Looks { app: Arc::clone(&asked.app), search, way })
+}
+
+fn topic(search: &Search, way: &Way) -> Topic {
+    Topic::List(search.clone(), way.clone())
 }
 
 struct Looks {
-    locks: Locks,
+    app: Arc<App>,
     search: Search,
     way: Way,
 }
@@ -202,14 +209,18 @@ impl Look for Looks {
     const PAUSE: Duration = Duration::from_secs(2);
 
     async fn look(&mut self) -> String {
-        let (mut found, mut rows) = (self.search.begin(&self.locks), Vec::new());
+        let now = self.now().await.map_err(|error| Down::of(&error));
+        self.app.last.part(&topic(&self.search, &self.way), now).1
+    }
+}
+
+impl Looks {
+    async fn now(&self) -> Result<String, LockError> {
+        let (mut found, mut rows) = (self.search.begin(&self.app.locks), Vec::new());
         while let Some(next) = found.next().await {
-            match next {
-                Ok(info) => rows.push(row(&self.way.up, info)),
-                Err(error) => return store_down(&error),
-            }
+            rows.push(row(&self.way.up, next?));
         }
         let end = end(&self.way.home, &self.search, &found, None);
-        format!("{}{}{end}", render(&Top), sorted(rows))
+        Ok(format!("{}{}{end}", render(&Top), sorted(rows)))
     }
 }

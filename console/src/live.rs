@@ -19,6 +19,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::query::Way;
+use super::search::Search;
 use leasehold::Locks;
 
 /// How many streams there are at a time.
@@ -41,8 +42,8 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 pub(super) enum Topic {
     /// A lock, by its name.
     Lock(String),
-    /// A list, by its search and its kind, with links for viewers at the same place.
-    List(String, &'static str, Way),
+    /// A list, with links for viewers at the same place.
+    List(Search, Way),
 }
 
 /// A look at a topic, again and again.

@@ -9,7 +9,8 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{any, get, post};
 
-use super::frame::{App, Asked};
+use super::app::App;
+use super::frame::Asked;
 use super::{assets, clients, doctor, force, jobs, limits, list, lock};
 
 /// The longest form, in bytes.

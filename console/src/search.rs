@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::frame::Asked;
-use super::query::link;
+use super::query::{Query, link};
 use super::text::kind;
 use leasehold::{LockError, LockInfo, LockKind, LockList, Locks};
 
@@ -23,7 +22,8 @@ pub(super) const KINDS: [(&str, &str, LockKind); 4] = [
     ("rw", kind(Some(LockKind::RwLock)), LockKind::RwLock),
 ];
 
-#[derive(Clone, Debug)]
+/// What somebody looks for in the list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Search {
     pub(super) text: String,
     /// Empty for all.
@@ -33,8 +33,8 @@ pub(super) struct Search {
 
 impl Search {
     /// Reads it from a request, or says what is wrong with it.
-    pub(super) fn of(asked: &Asked) -> Result<Self, String> {
-        let (text, kind) = (asked.query.get("q").trim().to_owned(), asked.query.get("kind"));
+    pub(super) fn of(query: &Query) -> Result<Self, String> {
+        let (text, kind) = (query.get("q").trim().to_owned(), query.get("kind"));
         if text.len() > LONGEST {
             return Err(format!("A search has at most {LONGEST} bytes, as a name has."));
         }
@@ -44,7 +44,7 @@ impl Search {
             None if kind.is_empty() => "",
             None => return Err("There is no such kind of lock.".to_owned()),
         };
-        let page = match asked.query.get("page") {
+        let page = match query.get("page") {
             "" => 1,
             page => {
                 page.parse().ok().filter(|page| (1..=PAGES).contains(page)).ok_or_else(|| {

@@ -3,7 +3,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use askama::Template;
 use leasehold::{ClientInfo, JobInfo, LockKind};
+
+/// Rendering writes to memory alone, and nothing that is shown fails to be written.
+pub(super) fn render(template: &impl Template) -> String {
+    template.render().unwrap_or_else(|error| format!("<p>{}</p>", shown(&error.to_string())))
+}
 
 /// Text that somebody else chose, fit for a page or a terminal: a control character, or one that
 /// changes the direction of what follows or is not seen at all, becomes an escape as in Rust. The

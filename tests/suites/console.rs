@@ -12,6 +12,7 @@ mod limits;
 mod live;
 #[cfg(feature = "servers")]
 mod on_servers;
+mod outage;
 mod pages;
 
 use std::sync::Arc;

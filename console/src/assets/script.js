@@ -89,7 +89,11 @@
     source.addEventListener('html', (event) => {
       pause = 0;
       show(event.data);
-      say('live', 'Live: the page changes by itself.');
+      if (live.querySelector('[data-down]')) {
+        say('lost', 'Not live: the lock store does not answer. Trying again.');
+      } else {
+        say('live', 'Live: the page changes by itself.');
+      }
     });
     // The server ends each stream after some seconds.
     source.addEventListener('again', open);

@@ -300,7 +300,7 @@ async fn it_works_without_javascript() {
 async fn the_live_part_comes_back() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let _lease = locks.mutex("a").owner("worker-1").ttl(LONG).lock().await.unwrap();
-    let app = || Router::new().nest("/locks", Console::new(&locks).router());
+    let app = || app_with_force(&locks);
     let mut console = Served::start(app()).await;
     let mut tab = Tab::open().await;
     faults.always(Fault::Refuse);
@@ -309,6 +309,16 @@ async fn the_live_part_comes_back() {
     faults.heal();
     tab.sees("worker-1").await;
     tab.sees("Live: ").await;
+    tab.until("!!document.querySelector('a.danger')").await;
+    faults.always(Fault::Refuse);
+    tab.sees("Not live: the lock store does not answer").await;
+    tab.sees("as of ").await;
+    let text = tab.text().await;
+    assert!(text.contains("worker-1") && !text.contains("Live: "), "{text}");
+    tab.until("!document.querySelector('a.danger')").await;
+    faults.heal();
+    tab.sees("Live: ").await;
+    tab.until("!document.body.innerText.includes('as of ')").await;
     tab.until("document.getElementById('status').getAttribute('role') === 'status'").await;
 
     // The runtime ends with all its connections.
