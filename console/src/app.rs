@@ -5,12 +5,14 @@ use leasehold::Locks;
 use super::forced::Force;
 use super::last::Last;
 use super::live::Live;
+use super::place::Place;
 use super::token::Token;
 
 /// What the pages of one console share.
 #[derive(Debug)]
 pub(super) struct App {
     pub(super) locks: Locks,
+    pub(super) place: Place,
     pub(super) live: Live,
     pub(super) last: Last,
     /// `None` in a console that only shows.

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::app::App;
 use super::assets::VERSION;
+use super::place::Place;
 use super::query::{Query, Way};
 use super::text::{render, shown};
 
@@ -36,7 +37,7 @@ impl FromRequestParts<Arc<App>> for Asked {
         let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
         let inside = parts.uri.path();
         let page = inside.trim_start_matches('/').to_owned();
-        let frame = Frame { way: Way::from(uri.path(), inside), page };
+        let frame = Frame { way: Way::from(uri.path(), inside), page, app: Arc::clone(app) };
         let authority = uri.authority().map(ToString::to_string);
         match Query::parse(uri.query().unwrap_or_default()) {
             Ok(query) => Ok(Self { app: Arc::clone(app), query, frame, authority }),
@@ -50,6 +51,7 @@ impl FromRequestParts<Arc<App>> for Asked {
 pub(super) struct Frame {
     pub(super) way: Way,
     page: String,
+    app: Arc<App>,
 }
 
 #[derive(Template)]
@@ -77,6 +79,10 @@ impl Frame {
             ("clients", format!("{up}clients"), "Clients"),
             ("doctor", format!("{up}doctor"), "Doctor"),
         ]
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.app.place
     }
 
     pub(super) fn is_at(&self, page: &str) -> bool {

@@ -48,6 +48,7 @@ mod limits;
 mod list;
 mod live;
 mod lock;
+mod place;
 mod query;
 mod routes;
 mod search;
@@ -60,6 +61,7 @@ use self::app::App;
 use self::forced::Force;
 use self::last::Last;
 use self::live::Live;
+use self::place::Place;
 use self::token::Token;
 // For the tool, which shows the same texts.
 #[doc(hidden)]
@@ -111,7 +113,10 @@ pub fn console(locks: &Locks) -> Router {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let locks = Locks::in_memory();
-/// let console = Console::new(&locks).allow_force(true);
+/// let console = Console::new(&locks)
+///     .server_name("redis-1:6379")
+///     .prefix("leasehold")
+///     .allow_force(true);
 /// let app: Router = Router::new().nest("/locks", console.router());
 /// # }
 /// ```
@@ -119,6 +124,7 @@ pub fn console(locks: &Locks) -> Router {
 #[must_use = "it does nothing without its `router`"]
 pub struct Console {
     locks: Locks,
+    place: Place,
     allow_force: bool,
     allow_limits: bool,
     allow_run_again: bool,
@@ -128,8 +134,27 @@ impl Console {
     /// A console that only shows the locks that this client sees: those of its server and of its
     /// prefix.
     pub fn new(locks: &Locks) -> Self {
-        let locks = locks.clone();
-        Self { locks, allow_force: false, allow_limits: false, allow_run_again: false }
+        let (locks, place) = (locks.clone(), Place::default());
+        Self { locks, place, allow_force: false, allow_limits: false, allow_run_again: false }
+    }
+
+    /// The server that the head of each page names, such as `redis-1:6379`: a name, or the URL
+    /// that the client connects to. Of a URL, a page shows the hosts and the path, and never the
+    /// user, the password or the options. Default: pages name no server.
+    ///
+    /// Name it if people have consoles of several servers: they then see which one they are about
+    /// to change.
+    pub fn server_name(mut self, name: impl AsRef<str>) -> Self {
+        self.place.set_server(name.as_ref());
+        self
+    }
+
+    /// The prefix that the head of each page names. Give the one that the client has, from
+    /// `LocksBuilder::prefix`: it does not change which locks
+    /// the console shows. Default: pages name no prefix.
+    pub fn prefix(mut self, prefix: impl AsRef<str>) -> Self {
+        self.place.set_prefix(prefix.as_ref());
+        self
     }
 
     /// Lets people take a lock from its holders, as [`Locks::force_release`] does. Default: no,
@@ -178,6 +203,7 @@ impl Console {
         let limits = self.allow_limits.then(Token::random);
         let run_again = self.allow_run_again.then(Token::random);
         let (live, last) = (Live::new(), Last::default());
-        routes::router(App { locks: self.locks, live, last, force, limits, run_again })
+        let Self { locks, place, .. } = self;
+        routes::router(App { locks, place, live, last, force, limits, run_again })
     }
 }

@@ -14,6 +14,7 @@ mod live;
 mod on_servers;
 mod outage;
 mod pages;
+mod place;
 
 use std::sync::Arc;
 
