@@ -4,7 +4,7 @@ use super::text::{ClientText, short, shown};
 use leasehold::{Holder, LockInfo, LockKind, Waiter};
 
 /// A holder, or a waiter, which has no token and no end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) client: Option<ClientText>,
     pub(super) owner: String,
@@ -22,6 +22,11 @@ impl Line {
 
     pub(super) fn waiters(info: &LockInfo) -> Vec<Self> {
         info.waiters.iter().map(|waiter| Self::waiter(info.kind, waiter)).collect()
+    }
+
+    /// The holder is the tool, which runs a command.
+    pub(super) fn runs_command(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| client.runs_command)
     }
 
     fn holder(kind: Option<LockKind>, holder: &Holder) -> Self {

@@ -116,6 +116,9 @@ pub(super) const fn kind(kind: Option<LockKind>) -> &'static str {
     }
 }
 
+/// The service of a client begins with this if it is the tool, which runs a command under its lock.
+const RUN: &str = "leasehold run ";
+
 /// A client as a page shows it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClientText {
@@ -123,6 +126,7 @@ pub(super) struct ClientText {
     pub(super) host: String,
     pub(super) process: u32,
     pub(super) id: String,
+    pub(super) runs_command: bool,
 }
 
 impl ClientText {
@@ -132,6 +136,7 @@ impl ClientText {
             host: shown(&client.host),
             process: client.process,
             id: shown(&client.id.to_string()),
+            runs_command: client.service.starts_with(RUN),
         }
     }
 }

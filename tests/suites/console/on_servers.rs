@@ -148,3 +148,24 @@ async fn what_the_tool_serves_names_the_server_and_the_prefix() {
     signal("-TERM", &serve.pid());
     assert_eq!(serve.code(), 0);
 }
+
+/// The page knows the tool by what the tool calls itself.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_command_under_a_lock_is_shown_with_how_to_end_it() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut command = tool();
+    command.args(["run", "nightly", "--", "sleep", "60"]).env("REDIS_URL", server.url());
+    let mut run = Process::start(command.env_remove("LEASEHOLD_PREFIX"));
+    let ending = format!("kill {pid}; kill -CONT {pid}", pid = run.pid());
+    let app = app(&locks);
+    let shown = async {
+        while !get(&app, "/locks/lock?name=nightly").await.text.contains(&ending) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, shown).await.expect("how to end it");
+    signal("-TERM", &run.pid());
+    run.code();
+}
