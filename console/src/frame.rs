@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::app::App;
 use super::assets::VERSION;
+use super::down::Down;
 use super::place::Place;
 use super::query::{Query, Way};
 use super::text::{render, shown};
@@ -87,6 +88,11 @@ impl Frame {
 
     pub(super) fn is_at(&self, page: &str) -> bool {
         self.page == page
+    }
+
+    /// A page that says that the store failed.
+    pub(super) fn store_failed(&self, down: &Down) -> Response {
+        self.problem(down.status, "The lock store failed", &down.error, down.advice)
     }
 
     /// A page that says what is wrong.

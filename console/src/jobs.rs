@@ -9,11 +9,12 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold::{JobInfo, LockError, LockKey, Locks};
 
-use super::down::{advice, status};
+use super::down::Down;
 use super::form;
 use super::frame::{Asked, Frame, html};
 use super::query::{Query, link};
 use super::text::{job_state, render, short, shown};
+use super::time::Time;
 use super::token::Token;
 
 #[derive(Template)]
@@ -34,22 +35,18 @@ struct Row {
     name: String,
     link: String,
     tick: String,
-    last: String,
+    last: Option<Time>,
     state: String,
     is_overdue: bool,
 }
 
 impl Row {
     fn of(job: &JobInfo) -> Self {
-        let ago = |at: std::time::SystemTime| at.elapsed().unwrap_or_default();
         Self {
             name: shown(&job.name),
             link: link("lock", [("name", (&*job.name).into())]),
             tick: if job.tick.is_zero() { "–".to_owned() } else { short(job.tick) },
-            last: job.last_success.map_or_else(
-                || "none known".to_owned(),
-                |last| format!("{} ago", short(ago(last.completed))),
-            ),
+            last: job.last_success.map(|last| Time::of(last.completed)),
             state: job_state(job),
             is_overdue: job.is_overdue(),
         }
@@ -64,10 +61,7 @@ pub(super) async fn page(asked: Asked) -> Response {
 async fn shown_with(asked: &Asked, form: &Query, code: StatusCode, problem: &str) -> Response {
     let jobs = match asked.app.locks.jobs("*").await {
         Ok(jobs) => jobs,
-        Err(error) => {
-            let (status, text) = (status(&error), error.to_string());
-            return asked.frame.problem(status, "The lock store failed", &text, advice(&error));
-        }
+        Err(error) => return asked.frame.store_failed(&Down::of(&error)),
     };
     let page = Page {
         frame: &asked.frame,

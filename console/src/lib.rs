@@ -32,6 +32,7 @@
 mod app;
 mod assets;
 mod chart;
+mod client;
 mod clients;
 mod doctor;
 mod down;
@@ -51,8 +52,10 @@ mod lock;
 mod place;
 mod query;
 mod routes;
+mod scan;
 mod search;
 mod text;
+mod time;
 mod token;
 
 use axum::Router;

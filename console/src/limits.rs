@@ -1,7 +1,6 @@
 //! The page with the limits that operators have set, and the form that changes them.
 
 use std::borrow::Cow;
-use std::time::SystemTime;
 
 use askama::Template;
 use axum::body::Bytes;
@@ -10,11 +9,12 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold::{LimitHandle, LimitOf, LimitOverride, LockError, LockKey, Locks};
 
-use super::down::{advice, status};
+use super::down::Down;
 use super::form;
 use super::frame::{Asked, Frame, html};
 use super::query::Query;
 use super::text::{render, short, shown};
+use super::time::Time;
 use super::token::Token;
 
 #[derive(Template)]
@@ -36,7 +36,7 @@ struct Row {
     /// The name or the label itself, for the form.
     raw: String,
     is_label: bool,
-    ago: String,
+    set: Time,
     by: String,
     why: String,
 }
@@ -53,15 +53,11 @@ impl Row {
             of: shown(&raw),
             raw,
             is_label,
-            ago: ago(set.at),
+            set: Time::of(set.at),
             by: shown(&set.by),
             why: shown(set.why.as_deref().unwrap_or_default()),
         }
     }
-}
-
-fn ago(at: SystemTime) -> String {
-    format!("{} ago", short(at.elapsed().unwrap_or_default()))
 }
 
 /// A limit in one line, for the page about a lock.
@@ -69,7 +65,8 @@ pub(super) fn summary(set: &LimitOverride) -> String {
     let limit = if set.limit == 0 { "0, closed".to_owned() } else { set.limit.to_string() };
     let why = set.why.as_deref().map_or_else(String::new, |why| format!(": {}", shown(why)));
     let (of, by) = (shown(&set.of.to_string()), shown(&set.by));
-    format!("{limit}, set for {of} by {by} {}{why}", ago(set.at))
+    let ago = short(set.at.elapsed().unwrap_or_default());
+    format!("{limit}, set for {of} by {by} {ago} ago{why}")
 }
 
 pub(super) async fn page(asked: Asked) -> Response {
@@ -81,10 +78,7 @@ pub(super) async fn page(asked: Asked) -> Response {
 async fn shown_with(asked: &Asked, form: &Query, code: StatusCode, problem: &str) -> Response {
     let limits = match asked.app.locks.limits().list().await {
         Ok(limits) => limits,
-        Err(error) => {
-            let (status, text) = (status(&error), error.to_string());
-            return asked.frame.problem(status, "The lock store failed", &text, advice(&error));
-        }
+        Err(error) => return asked.frame.store_failed(&Down::of(&error)),
     };
     let page = Page {
         frame: &asked.frame,

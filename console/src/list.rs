@@ -18,7 +18,8 @@ use super::frame::{Asked, Frame, html};
 use super::live::{Look, Topic};
 use super::query::{Way, link};
 use super::search::{Found, KINDS, Search};
-use super::text::{kind, render, short, shown};
+use super::text::{ClientText, kind, render, short, shown};
+use super::time::Time;
 use leasehold::{LockError, LockInfo, LockKey};
 
 /// How long the page waits for its first row. Then its head goes out without one.
@@ -52,8 +53,10 @@ struct Row<'a> {
     name: String,
     kind: &'static str,
     held: String,
+    /// The client that has held it for the longest time, and the link to it.
     by: String,
-    since: String,
+    by_link: String,
+    since: Time,
     waiting: u64,
 }
 
@@ -178,7 +181,8 @@ fn row(up: &str, info: LockInfo) -> (String, String) {
             _ => info.held.to_string(),
         },
         by: by.unwrap_or_default(),
-        since: since.map_or_else(|| "–".to_owned(), short),
+        by_link: client.map(|client| ClientText::new(client).link).unwrap_or_default(),
+        since: since.map_or_else(|| Time::unknown("–"), Time::since),
         waiting: info.waiting,
     });
     (info.name, row)

@@ -18,6 +18,7 @@ use super::limits;
 use super::live::{Look, Topic};
 use super::query::link;
 use super::text::{kind, render, short, shown};
+use super::time::Time;
 use leasehold::{LastSuccess, LockError, LockInfo, LockKey, LockKind};
 
 #[derive(Template)]
@@ -45,12 +46,14 @@ struct Part {
     kind: &'static str,
     held: u64,
     waiting: u64,
-    kept: Option<String>,
-    success: Option<String>,
+    kept: Option<Time>,
+    /// When it was, and for how long it counts.
+    success: Option<(Time, String)>,
     limit: Option<String>,
     chart: Vec<(&'static str, String)>,
     summary: String,
     top: String,
+    half: String,
     holders: Vec<Line>,
     more_holders: u64,
     waiters: Vec<Line>,
@@ -108,7 +111,7 @@ fn with_live_part(page: &str, part: &str) -> String {
 }
 
 fn part(info: &LockInfo, history: &History) -> String {
-    let Chart { lines, top, summary } = history.chart();
+    let Chart { lines, top, half, summary } = history.chart();
     let (holders, waiters) = (Line::holders(info), Line::waiters(info));
     let more = |all: u64, shown: usize| all.saturating_sub(shown as u64);
     render(&Part {
@@ -116,12 +119,13 @@ fn part(info: &LockInfo, history: &History) -> String {
         kind: kind(info.kind),
         held: info.held,
         waiting: info.waiting,
-        kept: info.kept.map(short),
+        kept: info.kept.map(Time::until),
         success: info.last_success.as_ref().map(success),
         limit: info.limit.as_deref().map(limits::summary),
         chart: lines,
         summary,
         top,
+        half,
         more_holders: more(info.held, holders.len()),
         holders,
         more_waiters: more(info.waiting, waiters.len()),
@@ -141,12 +145,13 @@ fn state(info: &LockInfo) -> &'static str {
     }
 }
 
-fn success(success: &LastSuccess) -> String {
-    let ago = success.completed.elapsed().unwrap_or_default();
-    if success.counts_for > Duration::ZERO {
-        return format!("{} ago; it counts for another {}", short(ago), short(success.counts_for));
-    }
-    format!("{} ago; it counts no longer", short(ago))
+fn success(success: &LastSuccess) -> (Time, String) {
+    let counts = if success.counts_for > Duration::ZERO {
+        format!("it counts for another {}", short(success.counts_for))
+    } else {
+        "it counts no longer".to_owned()
+    };
+    (Time::of(success.completed), counts)
 }
 
 pub(super) async fn events(asked: Asked) -> Response {

@@ -11,7 +11,7 @@ use axum::routing::{any, get, post};
 
 use super::app::App;
 use super::frame::Asked;
-use super::{assets, clients, doctor, force, jobs, limits, list, lock};
+use super::{assets, client, clients, doctor, force, jobs, limits, list, lock};
 
 /// The longest form, in bytes.
 const LONGEST_FORM: usize = 8 * 1024;
@@ -42,6 +42,7 @@ pub(super) fn router(app: App) -> Router {
         .route("/jobs", get(jobs::page))
         .route("/limits", get(limits::page))
         .route("/clients", get(clients::page))
+        .route("/client", get(client::page))
         .route("/doctor", get(doctor::page))
         .route("/script.js", get(assets::script))
         .route("/style.css", get(assets::style));

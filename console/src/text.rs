@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use askama::Template;
+
+use super::query::link;
 use leasehold::{ClientInfo, JobInfo, LockKind};
 
 /// Rendering writes to memory alone, and nothing that is shown fails to be written.
@@ -127,6 +129,8 @@ pub(super) struct ClientText {
     pub(super) process: u32,
     pub(super) id: String,
     pub(super) runs_command: bool,
+    /// To its page, for pages beside it.
+    pub(super) link: String,
 }
 
 impl ClientText {
@@ -137,6 +141,7 @@ impl ClientText {
             process: client.process,
             id: shown(&client.id.to_string()),
             runs_command: client.service.starts_with(RUN),
+            link: link("client", [("id", client.id.to_string().into())]),
         }
     }
 }

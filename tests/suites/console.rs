@@ -3,6 +3,7 @@
 
 #[cfg(feature = "servers")]
 mod browser;
+mod clients;
 #[cfg(feature = "servers")]
 mod cost;
 mod force;
@@ -15,6 +16,7 @@ mod on_servers;
 mod outage;
 mod pages;
 mod place;
+mod times;
 
 use std::sync::Arc;
 

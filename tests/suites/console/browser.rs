@@ -162,7 +162,7 @@ async fn the_focus_stays_while_the_list_changes() {
     tab.sees("Live").await;
     tab.tab_to("it.textContent === 'd'").await;
     tab.value("window.same = document.activeElement").await;
-    let names = "[...document.querySelectorAll('#live tbody a')].map(it => it.textContent).join()";
+    let names = "[...document.querySelectorAll('#live tbody th a')].map(it => it.textContent).join()";
     let (a, _c) = (mutex("a").lock().await.unwrap(), mutex("c").lock().await.unwrap());
     tab.until(&format!("{names} === 'a,b,c,d'")).await;
     tab.until("document.activeElement === window.same").await;
@@ -256,6 +256,30 @@ async fn everybody_can_read_it() {
     }
     faults.heal();
     waiting.abort();
+}
+
+/// On a phone, a cell is its title and beside it one text, which is not broken at each change of
+/// its style.
+#[tokio::test]
+async fn a_cell_is_one_text_on_a_phone() {
+    let locks = client_as("leasehold run backup.sh", "host-1").await;
+    let _lease = locks.mutex("order:42").owner("cron").ttl(LONG).lock().await.unwrap();
+    let console = Served::start(app_with_force(&locks)).await;
+    let mut tab = Tab::open().await;
+    tab.view(390, 844, true).await;
+    tab.go(&console.url("/lock?name=order:42")).await;
+    // "… on host-1" is one line, and what follows begins where that does.
+    let places = "[...document.querySelectorAll('tbody th bdi')].map(it => it.getClientRects()[0])";
+    let same_line = format!("(([a, b]) => Math.abs(a.bottom - b.bottom) < 40)({places})");
+    tab.until(&same_line).await;
+    for page in ["/lock?name=order:42", "/clients", ""] {
+        tab.go(&console.url(page)).await;
+        // All of a cell is to the right of its title.
+        let outside = "[...document.querySelectorAll('tbody th *, tbody td *')].filter(it => \
+            it.getClientRects().length && it.getBoundingClientRect().left < \
+            it.closest('th, td').getBoundingClientRect().left + 110).length === 0";
+        tab.until(outside).await;
+    }
 }
 
 #[tokio::test]

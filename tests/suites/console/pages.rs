@@ -50,10 +50,17 @@ async fn it_can_be_nested_anywhere() {
         ("/service", Router::new().nest_service("/service", console(&locks))),
     ];
     for (base, app) in apps {
-        let mut pages: Vec<_> =
-            ["", "?q=order", "/lock?name=order:42", "/limits", "/clients", "/doctor"]
-                .map(|page| format!("{base}{page}"))
-                .to_vec();
+        let mut pages: Vec<_> = [
+            "",
+            "?q=order",
+            "/lock?name=order:42",
+            "/limits",
+            "/clients",
+            "/client?id=a",
+            "/doctor",
+        ]
+        .map(|page| format!("{base}{page}"))
+        .to_vec();
         if base.is_empty() {
             pages[..2].clone_from_slice(&["/".to_owned(), "/?q=order".to_owned()]);
         }
