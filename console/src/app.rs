@@ -1,6 +1,7 @@
 //! What the pages of one console share.
 
 use leasehold::Locks;
+use tokio::time::Instant;
 
 use super::forced::Force;
 use super::last::Last;
@@ -12,6 +13,8 @@ use super::token::Token;
 #[derive(Debug)]
 pub(super) struct App {
     pub(super) locks: Locks,
+    /// When the console began.
+    pub(super) began: Instant,
     pub(super) place: Place,
     pub(super) live: Live,
     pub(super) last: Last,

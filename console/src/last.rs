@@ -25,18 +25,21 @@ struct Part {
 
 impl Last {
     /// The live part of a page and its status: what the store says now, or why it does not answer
-    /// and what it said last.
-    pub(super) fn part(&self, topic: &Topic, now: Result<String, Down>) -> (StatusCode, String) {
+    /// and what it said last. If it has said nothing yet: the piece that it says now.
+    pub(super) fn part(
+        &self,
+        topic: &Topic,
+        now: Result<String, (Down, String)>,
+    ) -> (StatusCode, String) {
         match now {
             Ok(html) => {
                 self.keep(topic, &html);
                 (StatusCode::OK, html)
             }
-            Err(down) => {
+            Err((down, piece)) => {
                 let last = self.of(topic);
                 let notice = down.notice(last.as_ref().map(|part| part.at.elapsed()));
-                let html = last.map_or_else(String::new, |part| part.html.to_string());
-                (down.status, notice + &html)
+                (down.status, notice + last.as_ref().map_or(&piece, |part| &part.html))
             }
         }
     }

@@ -18,11 +18,12 @@
 //! **It has no login.** Whoever reaches it sees the names of all locks, and their holders' owners
 //! and notes. Nest it behind the app's own authentication.
 //!
-//! The pages show all locks in use with a search, one lock with its holders and its queue, the
-//! jobs, the limits that operators have set, the clients, and what [`Locks::diagnose`] found. A server renders them, from templates that escape
-//! all text of others. They change by themselves, by server-sent events, and work without
-//! JavaScript otherwise. Nothing is loaded from another host: the `Content-Security-Policy`
-//! forbids it.
+//! The pages show all locks in use, what is wrong first, with a search; one lock with its holders
+//! and its queue; the jobs; the limits that operators have set; the clients, each with its locks;
+//! and what [`Locks::diagnose`] found. While the store does not answer, they keep what they showed
+//! last, with its age. A server renders them, from templates that escape all text of others. They
+//! change by themselves, by server-sent events, and work without JavaScript otherwise. Nothing is
+//! loaded from another host: the `Content-Security-Policy` forbids it.
 //!
 //! All viewers of the same lock, or of the same list, share one poller, which asks the store only
 //! while somebody looks. A stream of events ends after 10 to 15 seconds, and the browser opens
@@ -47,6 +48,7 @@ mod jobs;
 mod last;
 mod limits;
 mod list;
+mod listing;
 mod live;
 mod lock;
 mod place;
@@ -54,6 +56,7 @@ mod query;
 mod routes;
 mod scan;
 mod search;
+mod sort;
 mod text;
 mod time;
 mod token;
@@ -70,6 +73,7 @@ use self::token::Token;
 #[doc(hidden)]
 pub use self::text::{client, counted, job_state, short, shown};
 use leasehold::Locks;
+use tokio::time::Instant;
 
 /// Makes a console that only shows, to nest behind the app's own authentication.
 ///
@@ -153,8 +157,8 @@ impl Console {
     }
 
     /// The prefix that the head of each page names. Give the one that the client has, from
-    /// `LocksBuilder::prefix`: it does not change which locks
-    /// the console shows. Default: pages name no prefix.
+    /// `LocksBuilder::prefix`: it does not change which locks the console shows. Default: pages
+    /// name no prefix.
     pub fn prefix(mut self, prefix: impl AsRef<str>) -> Self {
         self.place.set_prefix(prefix.as_ref());
         self
@@ -206,7 +210,7 @@ impl Console {
         let limits = self.allow_limits.then(Token::random);
         let run_again = self.allow_run_again.then(Token::random);
         let (live, last) = (Live::new(), Last::default());
-        let Self { locks, place, .. } = self;
-        routes::router(App { locks, place, live, last, force, limits, run_again })
+        let (Self { locks, place, .. }, began) = (self, Instant::now());
+        routes::router(App { locks, began, place, live, last, force, limits, run_again })
     }
 }

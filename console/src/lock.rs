@@ -92,6 +92,7 @@ async fn look(app: &App, key: &LockKey, history: &mut History) -> (StatusCode, S
         history.add(&info);
         part(&info, history)
     });
+    let now = now.map_err(|down| (down, String::new()));
     let (status, html) = app.last.part(&Topic::Lock(key.name().to_owned()), now);
     (status, html + &take)
 }

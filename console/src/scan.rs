@@ -14,22 +14,21 @@ use leasehold::{LockInfo, Locks};
 const LOCKS: usize = 10_000;
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// One way through the locks. It gives each of them once, although a list may have one twice.
+/// Ways through the locks. They give each of them once, although a list may have one twice.
 #[derive(Debug)]
 pub(super) struct Scan {
-    until: Instant,
     /// The hashes of the names so far: names may be long. That two of 10,000 have the same one
     /// happens once in a hundred billion times.
     seen: HashSet<u64>,
     hasher: RandomState,
-    /// There are more locks than were looked at.
+    /// There are more locks than a way has looked at.
     pub(super) is_cut: bool,
 }
 
 impl Scan {
     pub(super) fn begin() -> Self {
         let (seen, hasher) = (HashSet::new(), RandomState::new());
-        Self { until: Instant::now() + LONGEST, seen, hasher, is_cut: false }
+        Self { seen, hasher, is_cut: false }
     }
 
     /// How many locks were looked at.
@@ -37,31 +36,28 @@ impl Scan {
         self.seen.len()
     }
 
-    /// Looks at the locks whose names fit the pattern.
+    /// One way, through the locks whose names fit the pattern.
     pub(super) async fn each(
         &mut self,
         locks: &Locks,
         pattern: &str,
         mut see: impl FnMut(LockInfo),
     ) -> Result<(), Down> {
-        let mut list = locks.list(pattern);
-        while !self.is_cut {
-            match timeout_at(self.until, list.next()).await {
+        let (mut list, until) = (locks.list(pattern), Instant::now() + LONGEST);
+        for looked in 0.. {
+            match timeout_at(until, list.next()).await {
                 Ok(None) => break,
                 Ok(Some(Err(error))) => return Err(Down::of(&error)),
-                Ok(Some(Ok(info))) => {
-                    let hash = self.hasher.hash_one(&info.name);
-                    if self.seen.contains(&hash) {
-                        continue;
-                    }
-                    self.is_cut = self.seen.len() == LOCKS;
-                    if !self.is_cut {
-                        self.seen.insert(hash);
+                Ok(Some(Ok(info))) if looked < LOCKS => {
+                    if self.seen.insert(self.hasher.hash_one(&info.name)) {
                         see(info);
                     }
                 }
                 Err(_) if self.seen.is_empty() => return Err(Down::silent(LONGEST)),
-                Err(_) => self.is_cut = true,
+                _ => {
+                    self.is_cut = true;
+                    break;
+                }
             }
         }
         Ok(())

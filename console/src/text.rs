@@ -71,6 +71,14 @@ pub fn client(client: Option<&ClientInfo>) -> String {
     )
 }
 
+/// A client as a row of the list has it, as it is.
+pub(super) fn short_client(client: &ClientInfo) -> String {
+    match &*client.host {
+        "" => client.service.clone(),
+        host => format!("{} on {host}", client.service),
+    }
+}
+
 /// How a job goes, in a line: what is wrong first.
 #[must_use]
 pub fn job_state(job: &JobInfo) -> String {

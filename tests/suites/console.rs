@@ -16,6 +16,7 @@ mod on_servers;
 mod outage;
 mod pages;
 mod place;
+mod sorting;
 mod times;
 
 use std::sync::Arc;

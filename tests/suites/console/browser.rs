@@ -158,11 +158,12 @@ async fn the_focus_stays_while_the_list_changes() {
     let _leases = [mutex("b").lock().await.unwrap(), mutex("d").lock().await.unwrap()];
     let console = Served::start(app_with_force(&locks)).await;
     let mut tab = Tab::open().await;
-    tab.go(&console.url("")).await;
+    tab.go(&console.url("?sort=name")).await;
     tab.sees("Live").await;
     tab.tab_to("it.textContent === 'd'").await;
     tab.value("window.same = document.activeElement").await;
-    let names = "[...document.querySelectorAll('#live tbody th a')].map(it => it.textContent).join()";
+    let names =
+        "[...document.querySelectorAll('#live tbody th a')].map(it => it.textContent).join()";
     let (a, _c) = (mutex("a").lock().await.unwrap(), mutex("c").lock().await.unwrap());
     tab.until(&format!("{names} === 'a,b,c,d'")).await;
     tab.until("document.activeElement === window.same").await;
@@ -293,6 +294,13 @@ async fn it_works_without_javascript() {
     tab.call("Emulation.setScriptExecutionDisabled", off).await;
     tab.go(&console.url("")).await;
     tab.sees("Without JavaScript").await;
+    let first = "document.querySelector('tbody th').innerText";
+    for wanted in ["invoice:1", "order:42"] {
+        tab.tab_to("it.closest('thead') && it.innerText.startsWith('Name')").await;
+        tab.press("Enter").await;
+        tab.loaded().await;
+        assert_eq!(tab.value(first).await, wanted, "a click sorts, the next turns it round");
+    }
     tab.tab_to("it.id === 'q'").await;
     tab.write("order").await;
     tab.press("Enter").await;
@@ -375,9 +383,11 @@ async fn pictures_of_the_guide() {
     let lease = minute("order:42").owner("worker-1").note("capture payment").lock().await.unwrap();
     let waiting = waiter(&second, "order:42", "worker-2").await;
     let last = waiter(&third, "order:42", "worker-3").await;
-    let console = Served::start(app_with_force(&locks)).await;
+    let console = Console::new(&locks).server_name("redis-1:6379").prefix("leasehold");
+    let console = console.allow_force(true).router();
+    let console = Served::start(Router::new().nest("/locks", console)).await;
     let mut tab = Tab::open().await;
-    tab.view(1_000, 720, false).await;
+    tab.view(1_000, 820, false).await;
     tab.go(&console.url("/lock?name=order:42")).await;
     tokio::time::sleep(Duration::from_secs(9)).await;
     lease.release().await.unwrap();
@@ -385,7 +395,7 @@ async fn pictures_of_the_guide() {
     tab.scheme("dark").await;
     write_picture(&mut tab, "lock").await;
     tab.scheme("light").await;
-    tab.view(1_000, 560, false).await;
+    tab.view(1_000, 700, false).await;
     tab.go(&console.url("")).await;
     tab.sees("Live").await;
     write_picture(&mut tab, "list").await;

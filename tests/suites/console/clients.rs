@@ -34,7 +34,7 @@ async fn a_client_leads_to_what_it_holds_and_waits_for() {
         tokio::task::yield_now().await;
     }
     let app = app(&locks);
-    let from = [lock_page("a"), "/locks?q=a".to_owned()];
+    let from = [lock_page("a"), "/locks?sort=name".to_owned()];
     for page in from {
         let answer = get(&app, &link_in(&get(&app, &page).await.text)).await;
         assert_eq!(answer.status, StatusCode::OK, "{page}");

@@ -32,7 +32,7 @@ fn is_down(html: &str) -> bool {
 async fn what_was_seen_last_stays_with_its_age() {
     for (page, events) in [
         ("/locks/lock?name=a", "/locks/lock-events?name=a"),
-        ("/locks", "/locks/list-events?root=1"),
+        ("/locks", "/locks/list-events?from=root"),
     ] {
         let (locks, faults) = Locks::in_memory_with_faults();
         let _lease = locks.mutex("a").owner("worker-1").ttl(LONG).lock().await.unwrap();
