@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 
 use askama::Template;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use leasehold::{LimitHandle, LimitOf, LimitOverride, LockError, LockKey, Locks};
 
+use super::app::App;
 use super::down::Down;
-use super::form;
+use super::form::Form;
 use super::frame::{Asked, Frame, html};
 use super::query::Query;
 use super::text::{render, short, shown};
@@ -69,41 +68,33 @@ pub(super) fn summary(set: &LimitOverride) -> String {
     format!("{limit}, set for {of} by {by} {ago} ago{why}")
 }
 
-pub(super) async fn page(asked: Asked) -> Response {
-    let nothing = Query::default();
-    shown_with(&asked, &nothing, StatusCode::OK, "").await
-}
+/// The form that sets and unsets limits.
+pub(super) struct Limits;
 
-/// The page, with what was typed before.
-async fn shown_with(asked: &Asked, form: &Query, code: StatusCode, problem: &str) -> Response {
-    let limits = match asked.app.locks.limits().list().await {
-        Ok(limits) => limits,
-        Err(error) => return asked.frame.store_failed(&Down::of(&error)),
-    };
-    let page = Page {
-        frame: &asked.frame,
-        limits: limits.iter().map(Row::of).collect(),
-        token: asked.app.limits.as_ref().map_or("", Token::text),
-        problem: &shown(problem),
-        form,
-    };
-    html(code, render(&page))
-}
+impl Form for Limits {
+    const PAGE: &'static str = "limits";
 
-/// Sets or unsets a limit, if the form comes from the page above.
-pub(super) async fn change(
-    asked: Asked,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
-    let Some(token) = &asked.app.limits else { return asked.not_found() };
-    let form = match form::read(&asked, (headers, body), token) {
-        Ok(form) => form,
-        Err(refused) => return *refused,
-    };
-    match changed(&asked.app.locks, &form).await {
-        Ok(()) => (StatusCode::SEE_OTHER, [(header::LOCATION, "./limits")]).into_response(),
-        Err(problem) => shown_with(&asked, &form, StatusCode::UNPROCESSABLE_ENTITY, &problem).await,
+    fn token(app: &App) -> Option<&Token> {
+        app.limits.as_ref()
+    }
+
+    async fn change(locks: &Locks, form: &Query) -> Result<(), Cow<'static, str>> {
+        changed(locks, form).await
+    }
+
+    async fn page(asked: &Asked, typed: &Query, code: StatusCode, problem: &str) -> Response {
+        let limits = match asked.app.locks.limits().list().await {
+            Ok(limits) => limits,
+            Err(error) => return asked.frame.store_failed(&Down::of(&error)),
+        };
+        let page = Page {
+            frame: &asked.frame,
+            limits: limits.iter().map(Row::of).collect(),
+            token: Self::token(&asked.app).map_or("", Token::text),
+            problem: &shown(problem),
+            form: typed,
+        };
+        html(code, render(&page))
     }
 }
 

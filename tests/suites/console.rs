@@ -7,6 +7,7 @@ mod clients;
 #[cfg(feature = "servers")]
 mod cost;
 mod force;
+mod forms;
 mod hostile;
 mod jobs;
 mod limits;
