@@ -6,6 +6,7 @@ use askama::Template;
 use axum::http::StatusCode;
 
 use super::text::{render, short, shown};
+use super::time::Time;
 use leasehold::LockError;
 
 /// Why the store can't be looked at.
@@ -23,8 +24,8 @@ pub(super) struct Down {
 struct Notice<'a> {
     error: &'a str,
     advice: &'a str,
-    /// The age of what follows; empty if nothing does.
-    age: String,
+    /// The age of what follows; `None` if nothing does.
+    age: Option<Time>,
 }
 
 impl Down {
@@ -40,7 +41,7 @@ impl Down {
 
     /// The box that says so, above what the store said so long ago.
     pub(super) fn notice(&self, age: Option<Duration>) -> String {
-        let age = age.map(short).unwrap_or_default();
+        let age = age.map(Time::since);
         render(&Notice { error: &self.error, advice: self.advice, age })
     }
 }

@@ -230,12 +230,16 @@ async fn everybody_can_read_it() {
     let _permit = locks.semaphore("reports", 4).ttl(LONG).acquire().await.unwrap();
     locks.limits().label("a:{b}").by("ann").why("incident 42").set(0).await.unwrap();
     let waiting = waiter(&locks, "order:42", "worker-2").await;
-    let console = Console::new(&locks).allow_force(true).allow_limits(true).router();
+    let console = Console::new(&locks).server_name("redis-1:6379").prefix("billing");
+    let console = console.allow_force(true).allow_limits(true).allow_run_again(true).router();
     let console = Served::start(Router::new().nest("/locks", console)).await;
     let mut tab = Tab::open().await;
     let pages =
         ["", "/lock?name=order:42", "/force?name=order:42", "/limits", "/clients", "/doctor"];
-    let pages = pages.into_iter().chain(["?q=none", "/none", "/lock?name=order:42&down"]);
+    let order = locks.inspect("order:42").await.unwrap();
+    let client = format!("/client?id={}", order.holders[0].client.as_ref().unwrap().id);
+    let more = ["?sort=for", "/lock?name=free", "/jobs", &client, "?q=none", "/none"];
+    let pages = pages.into_iter().chain(more).chain(["?down", "/lock?name=order:42&down"]);
     for page in pages {
         if page.ends_with("down") {
             faults.always(Fault::Refuse);
@@ -356,7 +360,7 @@ async fn the_live_part_comes_back() {
     // The runtime ends with all its connections.
     let address = console.address.to_string();
     console.stop();
-    tab.sees("Not live").await;
+    tab.sees("Not live: the connection is lost. The page is as of ").await;
     tab.sees("worker-1").await;
     let _served = Served::at(&address, app()).await;
     tab.sees("Live: ").await;

@@ -97,8 +97,8 @@ async fn names_are_text() {
 async fn problems_are_text() {
     let app = app(&Locks::in_memory());
     for text in NAMES.into_iter().chain(["a\0<script>", "\u{1b}[31m\n<script>"]) {
-        for page in ["", "lock", "lock-events", "force"] {
-            for name in ["name", "q", "kind", "page", "forced"] {
+        for page in ["", "lock", "lock-events", "force", "client"] {
+            for name in ["name", "q", "kind", "sort", "page", "forced", "id"] {
                 if page == "lock-events" && name == "name" && !text.contains(char::is_control) {
                     continue; // a stream
                 }

@@ -45,6 +45,8 @@ async fn what_was_seen_last_stays_with_its_age() {
         for age in ["as of 2.", "as of 4."] {
             let html = event(&mut viewer, |html| html.contains(age)).await;
             assert!(is_down(&html) && html.contains("The lock store failed"), "{html}");
+            // The time of day stays right if the page no longer changes.
+            assert!(html.contains(" UTC); the store does not answer"), "{html}");
             assert!(html.contains("data-label") && html.contains("role=\"alert\""), "{html}");
             if page.contains("name=a") {
                 assert!(html.contains("worker-1"), "{html}");
