@@ -28,6 +28,8 @@ pub(super) async fn serve(server: &Server, serve: &Serve) -> Result<u8, Failure>
     // The console is there while the server is away, and says so.
     let locks = server.connect_lazy("leasehold")?;
     let mut console = Console::new(&locks)
+        .server_name(server.url.as_deref().unwrap_or_default())
+        .prefix(&server.prefix)
         .allow_force(serve.people.allow_force)
         .allow_limits(serve.people.allow_limits)
         .allow_run_again(serve.people.allow_run_again)

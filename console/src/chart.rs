@@ -12,8 +12,7 @@ use leasehold::LockInfo;
 /// The time that the chart shows. The template names it.
 const WINDOW: Duration = Duration::from_secs(120);
 const WIDTH: f64 = 600.0;
-const TOP: f64 = 10.0;
-const BOTTOM: f64 = 130.0;
+const HEIGHT: f64 = 120.0;
 
 /// What was seen within the last [`WINDOW`].
 #[derive(Debug, Default)]
@@ -31,8 +30,9 @@ struct Sample {
 pub(super) struct Chart {
     /// The class and the points of each line.
     pub(super) lines: Vec<(&'static str, String)>,
-    /// The time at the chart's upper edge.
+    /// The time at the chart's upper edge, and half of it.
     pub(super) top: String,
+    pub(super) half: String,
     /// What it shows, in words.
     pub(super) summary: String,
 }
@@ -61,7 +61,7 @@ impl History {
                 };
                 let age = (last.at - sample.at).as_secs_f64() / WINDOW.as_secs_f64();
                 let height = time.as_secs_f64() / top.as_secs_f64();
-                let (x, y) = (WIDTH * (1.0 - age), BOTTOM - (BOTTOM - TOP) * height);
+                let (x, y) = (WIDTH * (1.0 - age), HEIGHT * (1.0 - height));
                 let _ = write!(line, "{x:.1},{y:.1} ");
             }
             lines.extend(finished(class, &mut line));
@@ -72,7 +72,7 @@ impl History {
             now(last.times[0]),
             now(last.times[1])
         );
-        Chart { lines, top: short(top), summary }
+        Chart { lines, top: short(top), half: short(top / 2), summary }
     }
 }
 

@@ -1,21 +1,18 @@
 //! The page with the clients that hold locks, or wait for them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::Response;
-use tokio::time::{Instant, timeout_at};
 
-use super::frame::{Asked, Frame, advice, html, render, status};
-use super::text::ClientText;
+use super::frame::{Asked, Frame, html};
+use super::scan::Scan;
+use super::text::{ClientText, render};
 use leasehold::{ClientInfo, LockInfo};
 
-/// How many locks are looked at, how many clients are shown, and how long it may take.
-const LOCKS: usize = 2_000;
+/// How many clients are shown.
 const CLIENTS: usize = 500;
-const LONGEST: Duration = Duration::from_secs(5);
 
 #[derive(Template)]
 #[template(path = "clients.html")]
@@ -34,27 +31,13 @@ struct Count {
 }
 
 pub(super) async fn page(asked: Asked) -> Response {
-    let (mut list, until) = (asked.app.locks.list("*"), Instant::now() + LONGEST);
-    let (mut clients, mut looked, mut is_cut) = (BTreeMap::new(), 0, false);
-    loop {
-        match timeout_at(until, list.next()).await {
-            Ok(None) => break,
-            Ok(Some(Ok(info))) if looked < LOCKS => {
-                looked += 1;
-                is_cut |= count(&mut clients, &info);
-            }
-            Ok(Some(Err(error))) => {
-                let (status, advice) = (status(&error), advice(&error));
-                let text = error.to_string();
-                return asked.frame.problem(status, "The lock store failed", &text, advice);
-            }
-            _ => {
-                is_cut = true;
-                break;
-            }
-        }
+    let (mut clients, mut scan, mut is_cut) = (BTreeMap::new(), Scan::begin(), false);
+    let looked = scan.each(&asked.app.locks, "*", |info| is_cut |= count(&mut clients, &info));
+    if let Err(down) = looked.await {
+        return asked.frame.store_failed(&down);
     }
-    let page = Page { frame: &asked.frame, looked, is_cut, clients: &clients };
+    let is_cut = is_cut || scan.is_cut;
+    let page = Page { frame: &asked.frame, looked: scan.looked(), is_cut, clients: &clients };
     html(StatusCode::OK, render(&page))
 }
 

@@ -4,8 +4,8 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use super::frame::{Asked, Frame, html, render};
-use super::text::shown;
+use super::frame::{Asked, Frame, html};
+use super::text::{render, shown};
 use leasehold::Severity;
 
 #[derive(Template)]

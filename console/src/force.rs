@@ -6,12 +6,13 @@ use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use super::down::{advice, status};
 use super::forced::Taken;
 use super::form;
-use super::frame::{Asked, Frame, advice, html, render, status};
+use super::frame::{Asked, Frame, html};
 use super::holders::Line;
 use super::query::{Query, link};
-use super::text::shown;
+use super::text::{render, short, shown};
 use leasehold::{Forced, LockError, LockInfo, LockKey};
 
 /// In bytes.
@@ -28,6 +29,10 @@ struct Page<'a> {
     problem: &'a str,
     held: String,
     holders: Vec<Line>,
+    /// `hold_at_least` keeps it for so long, without a holder.
+    kept: Option<String>,
+    /// The tool holds it, and runs a command.
+    runs_command: bool,
     confirm: &'a str,
     reason: &'a str,
     back: String,
@@ -41,14 +46,11 @@ pub(super) async fn page(asked: Asked) -> Response {
 async fn confirmation(asked: &Asked, form: &Query, code: StatusCode, problem: &str) -> Response {
     let Some(force) = &asked.app.force else { return asked.not_found() };
     let name = form.get("name");
-    let inspected = match LockKey::new(name) {
-        Ok(key) => asked.app.locks.inspect(key).await,
-        Err(error) => Err(error),
-    };
-    let info = match inspected {
+    let info = match inspect(asked, name).await {
         Ok(info) => info,
         Err(error) => return failed(asked, &error),
     };
+    let holders = Line::holders(&info);
     let page = Page {
         frame: &asked.frame,
         name: shown(name),
@@ -56,12 +58,24 @@ async fn confirmation(asked: &Asked, form: &Query, code: StatusCode, problem: &s
         token: force.token.text(),
         problem,
         held: count(&info),
-        holders: Line::holders(&info),
+        runs_command: holders.iter().any(Line::runs_command),
+        holders,
+        kept: info.kept.filter(|_| info.held == 0).map(short),
         confirm: form.get("confirm"),
         reason: form.get("reason"),
         back: link("lock", [("name", name.into())]),
     };
     html(code, render(&page))
+}
+
+async fn inspect(asked: &Asked, name: &str) -> Result<LockInfo, LockError> {
+    asked.app.locks.inspect(LockKey::new(name)?).await
+}
+
+/// Takes the lock. Also returns those who held it just before, whom people have to end.
+async fn force(asked: &Asked, name: &str) -> Result<(Forced, Vec<Line>), LockError> {
+    let former = Line::holders(&inspect(asked, name).await?);
+    Ok((asked.app.locks.force_release(LockKey::new(name)?).await?, former))
 }
 
 fn count(info: &LockInfo) -> String {
@@ -97,20 +111,16 @@ pub(super) async fn take(
         let problem = "Give a reason of at most 200 bytes. It goes to the log.";
         return confirmation(&asked, &form, StatusCode::UNPROCESSABLE_ENTITY, problem).await;
     }
-    let forced = match LockKey::new(name) {
-        Ok(key) => asked.app.locks.force_release(key).await,
-        Err(error) => Err(error),
-    };
-    match forced {
-        Ok(Forced::Released { held, fence }) => {
+    match self::force(&asked, name).await {
+        Ok((Forced::Released { held, fence }, former)) => {
             // Debug escapes control characters.
             tracing::warn!(held, %fence, ?reason, "a person took a lock by force in the console");
             tracing::debug!(?name, "the lock that was taken in the console");
-            let id = force.keep(Taken { name: name.to_owned(), held, fence });
+            let id = force.keep(Taken { name: name.to_owned(), held, fence, former });
             let to = link("./lock", [("name", name.into()), ("forced", id.into())]);
             (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
         }
-        Ok(Forced::Foreign) => {
+        Ok((Forced::Foreign, _)) => {
             let problem = "Something that is not a lock has this name. Nothing has changed.";
             confirmation(&asked, &form, StatusCode::CONFLICT, problem).await
         }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use leasehold::Fence;
 use uuid::Uuid;
 
+use super::holders::Line;
 use super::token::Token;
 
 /// How many results are kept for the pages that the browser is sent to.
@@ -24,6 +25,8 @@ pub(super) struct Taken {
     pub(super) name: String,
     pub(super) held: u64,
     pub(super) fence: Fence,
+    /// Those of the holders that were listed just before.
+    pub(super) former: Vec<Line>,
 }
 
 impl Force {

@@ -1,13 +1,66 @@
-//! The forms that change something, and which of them are refused.
+//! The forms that change something: which of them are refused, and what comes after them.
+
+use std::borrow::Cow;
+use std::future::Future;
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use leasehold::Locks;
 
+use super::app::App;
 use super::frame::Asked;
 use super::query::Query;
 use super::token::Token;
+
+/// A form that changes something, on a page that shows what there is to change.
+pub(super) trait Form: 'static {
+    /// The page. A browser is sent there when the change is done.
+    const PAGE: &'static str;
+
+    /// The secret of the form; `None` in a console that only shows.
+    fn token(app: &App) -> Option<&Token>;
+
+    /// Does what a form says, or says what is wrong with it.
+    fn change(
+        locks: &Locks,
+        form: &Query,
+    ) -> impl Future<Output = Result<(), Cow<'static, str>>> + Send;
+
+    /// The page, with what was typed before and what is wrong with it.
+    fn page(
+        asked: &Asked,
+        typed: &Query,
+        code: StatusCode,
+        problem: &str,
+    ) -> impl Future<Output = Response> + Send;
+}
+
+/// The page with a form. Nothing is typed in it: no link fills it in.
+pub(super) async fn page<F: Form>(asked: Asked) -> Response {
+    F::page(&asked, &Query::default(), StatusCode::OK, "").await
+}
+
+/// Does what a form says, if it comes from its page.
+pub(super) async fn post<F: Form>(
+    asked: Asked,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let Some(token) = F::token(&asked.app) else { return asked.not_found() };
+    let form = match read(&asked, (headers, body), token) {
+        Ok(form) => form,
+        Err(refused) => return *refused,
+    };
+    match F::change(&asked.app.locks, &form).await {
+        Ok(()) => {
+            let to = format!("./{}", F::PAGE);
+            (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
+        }
+        Err(problem) => F::page(&asked, &form, StatusCode::UNPROCESSABLE_ENTITY, &problem).await,
+    }
+}
 
 /// What came with a request that should be a form.
 pub(super) type Sent = (HeaderMap, Result<Bytes, BytesRejection>);

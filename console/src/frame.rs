@@ -8,26 +8,12 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use super::app::App;
 use super::assets::VERSION;
-use super::forced::Force;
-use super::live::Live;
+use super::down::Down;
+use super::place::Place;
 use super::query::{Query, Way};
-use super::text::shown;
-use super::token::Token;
-use leasehold::{LockError, Locks};
-
-/// What the pages of one console share.
-#[derive(Debug)]
-pub(super) struct App {
-    pub(super) locks: Locks,
-    pub(super) live: Live,
-    /// `None` in a console that only shows.
-    pub(super) force: Option<Force>,
-    /// In the forms that change limits; `None` in a console that only shows them.
-    pub(super) limits: Option<Token>,
-    /// In the form that lets done work run again; `None` in a console that only shows.
-    pub(super) run_again: Option<Token>,
-}
+use super::text::{render, shown};
 
 /// A request for a page.
 #[derive(Debug)]
@@ -52,7 +38,7 @@ impl FromRequestParts<Arc<App>> for Asked {
         let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
         let inside = parts.uri.path();
         let page = inside.trim_start_matches('/').to_owned();
-        let frame = Frame { way: Way::from(uri.path(), inside), page };
+        let frame = Frame { way: Way::from(uri.path(), inside), page, app: Arc::clone(app) };
         let authority = uri.authority().map(ToString::to_string);
         match Query::parse(uri.query().unwrap_or_default()) {
             Ok(query) => Ok(Self { app: Arc::clone(app), query, frame, authority }),
@@ -66,6 +52,7 @@ impl FromRequestParts<Arc<App>> for Asked {
 pub(super) struct Frame {
     pub(super) way: Way,
     page: String,
+    app: Arc<App>,
 }
 
 #[derive(Template)]
@@ -95,8 +82,17 @@ impl Frame {
         ]
     }
 
+    pub(super) fn place(&self) -> &Place {
+        &self.app.place
+    }
+
     pub(super) fn is_at(&self, page: &str) -> bool {
         self.page == page
+    }
+
+    /// A page that says that the store failed.
+    pub(super) fn store_failed(&self, down: &Down) -> Response {
+        self.problem(down.status, "The lock store failed", &down.error, down.advice)
     }
 
     /// A page that says what is wrong.
@@ -113,43 +109,4 @@ impl Frame {
 
 pub(super) fn html(status: StatusCode, text: String) -> Response {
     (status, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], text).into_response()
-}
-
-/// Rendering writes to memory alone, and nothing that is shown fails to be written.
-pub(super) fn render(template: &impl Template) -> String {
-    template.render().unwrap_or_else(|error| format!("<p>{}</p>", shown(&error.to_string())))
-}
-
-/// The status of a page that can't be shown.
-pub(super) fn status(error: &LockError) -> StatusCode {
-    match error {
-        LockError::InvalidKey { .. } => StatusCode::BAD_REQUEST,
-        LockError::Unsupported { .. } => StatusCode::NOT_IMPLEMENTED,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
-    }
-}
-
-#[derive(Template)]
-#[template(path = "store_down.html")]
-struct StoreDown<'a> {
-    error: &'a str,
-    advice: &'a str,
-}
-
-/// The part of a page that a failed store leaves.
-pub(super) fn store_down(error: &LockError) -> String {
-    render(&StoreDown { error: &shown(&error.to_string()), advice: advice(error) })
-}
-
-/// What to do about an error.
-pub(super) fn advice(error: &LockError) -> &'static str {
-    match error {
-        LockError::ShutDown => "This process shuts down. Use the console of another one.",
-        LockError::InvalidKey { .. } => "Look for the lock in the list.",
-        LockError::Unsupported { .. } => "Look at the servers one by one.",
-        _ => {
-            "Check that the server runs, that this process reaches it, and that its user has \
-             the rights. The page tries again by itself; without JavaScript, reload it."
-        }
-    }
 }

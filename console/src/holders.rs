@@ -1,18 +1,19 @@
 //! The holders and waiters of a lock as pages show them.
 
-use super::text::{ClientText, short, shown};
+use super::text::{ClientText, shown};
+use super::time::Time;
 use leasehold::{Holder, LockInfo, LockKind, Waiter};
 
 /// A holder, or a waiter, which has no token and no end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) client: Option<ClientText>,
     pub(super) owner: String,
     pub(super) note: String,
     pub(super) mode: String,
     pub(super) token: String,
-    pub(super) since: String,
-    pub(super) remaining: String,
+    pub(super) since: Time,
+    pub(super) remaining: Time,
 }
 
 impl Line {
@@ -24,7 +25,12 @@ impl Line {
         info.waiters.iter().map(|waiter| Self::waiter(info.kind, waiter)).collect()
     }
 
-    fn holder(kind: Option<LockKind>, holder: &Holder) -> Self {
+    /// The holder is the tool, which runs a command.
+    pub(super) fn runs_command(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| client.runs_command)
+    }
+
+    pub(super) fn holder(kind: Option<LockKind>, holder: &Holder) -> Self {
         let mut mode = mode(kind, holder.is_writer, holder.weight);
         if holder.may_be_idle {
             mode.push_str(", may be idle");
@@ -35,20 +41,20 @@ impl Line {
             note: optional(holder.note.as_deref()),
             mode,
             token: holder.fence.map_or_else(|| "–".to_owned(), |fence| fence.to_string()),
-            since: holder.held_for.map_or_else(|| "unknown".to_owned(), short),
-            remaining: short(holder.remaining),
+            since: holder.held_for.map_or_else(|| Time::unknown("unknown"), Time::since),
+            remaining: Time::until(holder.remaining),
         }
     }
 
-    fn waiter(kind: Option<LockKind>, waiter: &Waiter) -> Self {
+    pub(super) fn waiter(kind: Option<LockKind>, waiter: &Waiter) -> Self {
         Self {
             client: waiter.client.as_ref().map(ClientText::new),
             owner: optional(waiter.owner.as_deref()),
             note: optional(waiter.note.as_deref()),
             mode: mode(kind, waiter.is_writer, waiter.weight),
             token: String::new(),
-            since: short(waiter.waiting_for),
-            remaining: String::new(),
+            since: Time::since(waiter.waiting_for),
+            remaining: Time::unknown("–"),
         }
     }
 }

@@ -42,7 +42,7 @@ proptest! {
         let inside = format!("/{}", inside.trim_start_matches('/'));
         for original in [format!("/{original}{inside}"), original, inside.clone()] {
             let way = Way::from(&original, &inside);
-            for link in [&way.home, &way.up, &way.of_root().home, &way.of_root().up] {
+            for link in [&way.home, &way.up, &way.of_root().home, &way.of_root().up, &way.of_folder().home] {
                 prop_assert!(link.starts_with("./") || link.starts_with("../"), "{}", link);
             }
         }

@@ -3,16 +3,17 @@
 use std::borrow::Cow;
 
 use askama::Template;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use leasehold::{JobInfo, LockError, LockKey, Locks};
 
-use super::form;
-use super::frame::{Asked, Frame, advice, html, render, status};
+use super::app::App;
+use super::down::Down;
+use super::form::Form;
+use super::frame::{Asked, Frame, html};
 use super::query::{Query, link};
-use super::text::{job_state, short, shown};
+use super::text::{job_state, render, short, shown};
+use super::time::Time;
 use super::token::Token;
 
 #[derive(Template)]
@@ -33,66 +34,52 @@ struct Row {
     name: String,
     link: String,
     tick: String,
-    last: String,
+    last: Option<Time>,
     state: String,
     is_overdue: bool,
 }
 
 impl Row {
     fn of(job: &JobInfo) -> Self {
-        let ago = |at: std::time::SystemTime| at.elapsed().unwrap_or_default();
         Self {
             name: shown(&job.name),
             link: link("lock", [("name", (&*job.name).into())]),
             tick: if job.tick.is_zero() { "–".to_owned() } else { short(job.tick) },
-            last: job.last_success.map_or_else(
-                || "none known".to_owned(),
-                |last| format!("{} ago", short(ago(last.completed))),
-            ),
+            last: job.last_success.map(|last| Time::of(last.completed)),
             state: job_state(job),
             is_overdue: job.is_overdue(),
         }
     }
 }
 
-pub(super) async fn page(asked: Asked) -> Response {
-    shown_with(&asked, &asked.query, StatusCode::OK, "").await
-}
+/// The form that lets work run again.
+pub(super) struct Jobs;
 
-/// The page, with what was typed before.
-async fn shown_with(asked: &Asked, form: &Query, code: StatusCode, problem: &str) -> Response {
-    let jobs = match asked.app.locks.jobs("*").await {
-        Ok(jobs) => jobs,
-        Err(error) => {
-            let (status, text) = (status(&error), error.to_string());
-            return asked.frame.problem(status, "The lock store failed", &text, advice(&error));
-        }
-    };
-    let page = Page {
-        frame: &asked.frame,
-        jobs: jobs.iter().map(Row::of).collect(),
-        overdue: jobs.iter().filter(|job| job.is_overdue()).count(),
-        token: asked.app.run_again.as_ref().map_or("", Token::text),
-        problem: &shown(problem),
-        form,
-    };
-    html(code, render(&page))
-}
+impl Form for Jobs {
+    const PAGE: &'static str = "jobs";
 
-/// Lets work run again, if the form comes from the page above.
-pub(super) async fn run_again(
-    asked: Asked,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
-    let Some(token) = &asked.app.run_again else { return asked.not_found() };
-    let form = match form::read(&asked, (headers, body), token) {
-        Ok(form) => form,
-        Err(refused) => return *refused,
-    };
-    match done(&asked.app.locks, &form).await {
-        Ok(()) => (StatusCode::SEE_OTHER, [(header::LOCATION, "./jobs")]).into_response(),
-        Err(problem) => shown_with(&asked, &form, StatusCode::UNPROCESSABLE_ENTITY, &problem).await,
+    fn token(app: &App) -> Option<&Token> {
+        app.run_again.as_ref()
+    }
+
+    async fn change(locks: &Locks, form: &Query) -> Result<(), Cow<'static, str>> {
+        done(locks, form).await
+    }
+
+    async fn page(asked: &Asked, typed: &Query, code: StatusCode, problem: &str) -> Response {
+        let jobs = match asked.app.locks.jobs("*").await {
+            Ok(jobs) => jobs,
+            Err(error) => return asked.frame.store_failed(&Down::of(&error)),
+        };
+        let page = Page {
+            frame: &asked.frame,
+            jobs: jobs.iter().map(Row::of).collect(),
+            overdue: jobs.iter().filter(|job| job.is_overdue()).count(),
+            token: Self::token(&asked.app).map_or("", Token::text),
+            problem: &shown(problem),
+            form: typed,
+        };
+        html(code, render(&page))
     }
 }
 

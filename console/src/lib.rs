@@ -18,21 +18,25 @@
 //! **It has no login.** Whoever reaches it sees the names of all locks, and their holders' owners
 //! and notes. Nest it behind the app's own authentication.
 //!
-//! The pages show all locks in use with a search, one lock with its holders and its queue, the
-//! jobs, the limits that operators have set, the clients, and what [`Locks::diagnose`] found. A server renders them, from templates that escape
-//! all text of others. They change by themselves, by server-sent events, and work without
-//! JavaScript otherwise. Nothing is loaded from another host: the `Content-Security-Policy`
-//! forbids it.
+//! The pages show all locks in use, what is wrong first, with a search; one lock with its holders
+//! and its queue; the jobs; the limits that operators have set; the clients, each with its locks;
+//! and what [`Locks::diagnose`] found. While the store does not answer, they keep what they showed
+//! last, with its age. A server renders them, from templates that escape all text of others. They
+//! change by themselves, by server-sent events, and work without JavaScript otherwise. Nothing is
+//! loaded from another host: the `Content-Security-Policy` forbids it.
 //!
 //! All viewers of the same lock, or of the same list, share one poller, which asks the store only
 //! while somebody looks. A stream of events ends after 10 to 15 seconds, and the browser opens
 //! another. So axum's graceful shutdown waits for that long. [`Locks::shutdown`] ends all streams
 //! at once.
 
+mod app;
 mod assets;
 mod chart;
+mod client;
 mod clients;
 mod doctor;
+mod down;
 mod force;
 mod forced;
 mod form;
@@ -41,26 +45,35 @@ mod holders;
 #[cfg(test)]
 mod hostile;
 mod jobs;
+mod last;
 mod limits;
 mod list;
+mod listing;
 mod live;
 mod lock;
+mod place;
 mod query;
 mod routes;
+mod scan;
 mod search;
+mod sort;
 mod text;
+mod time;
 mod token;
 
 use axum::Router;
 
+use self::app::App;
 use self::forced::Force;
-use self::frame::App;
+use self::last::Last;
 use self::live::Live;
+use self::place::Place;
 use self::token::Token;
 // For the tool, which shows the same texts.
 #[doc(hidden)]
 pub use self::text::{client, counted, job_state, short, shown};
 use leasehold::Locks;
+use tokio::time::Instant;
 
 /// Makes a console that only shows, to nest behind the app's own authentication.
 ///
@@ -107,7 +120,10 @@ pub fn console(locks: &Locks) -> Router {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let locks = Locks::in_memory();
-/// let console = Console::new(&locks).allow_force(true);
+/// let console = Console::new(&locks)
+///     .server_name("redis-1:6379")
+///     .prefix("leasehold")
+///     .allow_force(true);
 /// let app: Router = Router::new().nest("/locks", console.router());
 /// # }
 /// ```
@@ -115,6 +131,7 @@ pub fn console(locks: &Locks) -> Router {
 #[must_use = "it does nothing without its `router`"]
 pub struct Console {
     locks: Locks,
+    place: Place,
     allow_force: bool,
     allow_limits: bool,
     allow_run_again: bool,
@@ -124,8 +141,27 @@ impl Console {
     /// A console that only shows the locks that this client sees: those of its server and of its
     /// prefix.
     pub fn new(locks: &Locks) -> Self {
-        let locks = locks.clone();
-        Self { locks, allow_force: false, allow_limits: false, allow_run_again: false }
+        let (locks, place) = (locks.clone(), Place::default());
+        Self { locks, place, allow_force: false, allow_limits: false, allow_run_again: false }
+    }
+
+    /// The server that the head of each page names, such as `redis-1:6379`: a name, or the URL
+    /// that the client connects to. Of a URL, a page shows the hosts and the path, and never the
+    /// user, the password or the options. Default: pages name no server.
+    ///
+    /// Name it if people have consoles of several servers: they then see which one they are about
+    /// to change.
+    pub fn server_name(mut self, name: impl AsRef<str>) -> Self {
+        self.place.set_server(name.as_ref());
+        self
+    }
+
+    /// The prefix that the head of each page names. Give the one that the client has, from
+    /// `LocksBuilder::prefix`: it does not change which locks the console shows. Default: pages
+    /// name no prefix.
+    pub fn prefix(mut self, prefix: impl AsRef<str>) -> Self {
+        self.place.set_prefix(prefix.as_ref());
+        self
     }
 
     /// Lets people take a lock from its holders, as [`Locks::force_release`] does. Default: no,
@@ -173,6 +209,8 @@ impl Console {
         let force = self.allow_force.then(Force::new);
         let limits = self.allow_limits.then(Token::random);
         let run_again = self.allow_run_again.then(Token::random);
-        routes::router(App { locks: self.locks, live: Live::new(), force, limits, run_again })
+        let (live, last) = (Live::new(), Last::default());
+        let (Self { locks, place, .. }, began) = (self, Instant::now());
+        routes::router(App { locks, began, place, live, last, force, limits, run_again })
     }
 }

@@ -1,19 +1,19 @@
 //! The page with the limits that operators have set, and the form that changes them.
 
 use std::borrow::Cow;
-use std::time::SystemTime;
 
 use askama::Template;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use leasehold::{LimitHandle, LimitOf, LimitOverride, LockError, LockKey, Locks};
 
-use super::form;
-use super::frame::{Asked, Frame, advice, html, render, status};
+use super::app::App;
+use super::down::Down;
+use super::form::Form;
+use super::frame::{Asked, Frame, html};
 use super::query::Query;
-use super::text::{short, shown};
+use super::text::{render, short, shown};
+use super::time::Time;
 use super::token::Token;
 
 #[derive(Template)]
@@ -35,7 +35,7 @@ struct Row {
     /// The name or the label itself, for the form.
     raw: String,
     is_label: bool,
-    ago: String,
+    set: Time,
     by: String,
     why: String,
 }
@@ -52,15 +52,11 @@ impl Row {
             of: shown(&raw),
             raw,
             is_label,
-            ago: ago(set.at),
+            set: Time::of(set.at),
             by: shown(&set.by),
             why: shown(set.why.as_deref().unwrap_or_default()),
         }
     }
-}
-
-fn ago(at: SystemTime) -> String {
-    format!("{} ago", short(at.elapsed().unwrap_or_default()))
 }
 
 /// A limit in one line, for the page about a lock.
@@ -68,47 +64,37 @@ pub(super) fn summary(set: &LimitOverride) -> String {
     let limit = if set.limit == 0 { "0, closed".to_owned() } else { set.limit.to_string() };
     let why = set.why.as_deref().map_or_else(String::new, |why| format!(": {}", shown(why)));
     let (of, by) = (shown(&set.of.to_string()), shown(&set.by));
-    format!("{limit}, set for {of} by {by} {}{why}", ago(set.at))
+    let ago = short(set.at.elapsed().unwrap_or_default());
+    format!("{limit}, set for {of} by {by} {ago} ago{why}")
 }
 
-pub(super) async fn page(asked: Asked) -> Response {
-    let nothing = Query::default();
-    shown_with(&asked, &nothing, StatusCode::OK, "").await
-}
+/// The form that sets and unsets limits.
+pub(super) struct Limits;
 
-/// The page, with what was typed before.
-async fn shown_with(asked: &Asked, form: &Query, code: StatusCode, problem: &str) -> Response {
-    let limits = match asked.app.locks.limits().list().await {
-        Ok(limits) => limits,
-        Err(error) => {
-            let (status, text) = (status(&error), error.to_string());
-            return asked.frame.problem(status, "The lock store failed", &text, advice(&error));
-        }
-    };
-    let page = Page {
-        frame: &asked.frame,
-        limits: limits.iter().map(Row::of).collect(),
-        token: asked.app.limits.as_ref().map_or("", Token::text),
-        problem: &shown(problem),
-        form,
-    };
-    html(code, render(&page))
-}
+impl Form for Limits {
+    const PAGE: &'static str = "limits";
 
-/// Sets or unsets a limit, if the form comes from the page above.
-pub(super) async fn change(
-    asked: Asked,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
-    let Some(token) = &asked.app.limits else { return asked.not_found() };
-    let form = match form::read(&asked, (headers, body), token) {
-        Ok(form) => form,
-        Err(refused) => return *refused,
-    };
-    match changed(&asked.app.locks, &form).await {
-        Ok(()) => (StatusCode::SEE_OTHER, [(header::LOCATION, "./limits")]).into_response(),
-        Err(problem) => shown_with(&asked, &form, StatusCode::UNPROCESSABLE_ENTITY, &problem).await,
+    fn token(app: &App) -> Option<&Token> {
+        app.limits.as_ref()
+    }
+
+    async fn change(locks: &Locks, form: &Query) -> Result<(), Cow<'static, str>> {
+        changed(locks, form).await
+    }
+
+    async fn page(asked: &Asked, typed: &Query, code: StatusCode, problem: &str) -> Response {
+        let limits = match asked.app.locks.limits().list().await {
+            Ok(limits) => limits,
+            Err(error) => return asked.frame.store_failed(&Down::of(&error)),
+        };
+        let page = Page {
+            frame: &asked.frame,
+            limits: limits.iter().map(Row::of).collect(),
+            token: Self::token(&asked.app).map_or("", Token::text),
+            problem: &shown(problem),
+            form: typed,
+        };
+        html(code, render(&page))
     }
 }
 

@@ -1,34 +1,35 @@
-//! The page with all locks: its rows go out as they are found.
+//! The page with all locks: what is wrong first.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
-use axum::body::Body;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
-use super::frame::{App, Asked, Frame, advice, html, render, status, store_down};
-use super::live::{Look, Topic};
+use super::app::App;
+use super::frame::{Asked, Frame, html};
+use super::listing::{self, Listing, Row, Totals};
+use super::live::{Look, Topic, rest};
 use super::query::{Way, link};
-use super::search::{Found, KINDS, Search};
-use super::text::{kind, short, shown};
-use leasehold::{LockError, LockInfo, LockKey, Locks};
+use super::search::{KINDS, ROWS, Search};
+use super::sort::{COLUMNS, Sort};
+use super::text::{render, short, shown};
+use super::time::Time;
+use leasehold::LockKey;
 
-/// How long the page waits for its first row. Then its head goes out without one.
+/// How long the page waits for the locks. Then its head goes out without them.
 const FIRST: Duration = Duration::from_secs(2);
-/// How long it then waits for others, to sort them.
-const TOGETHER: Duration = Duration::from_millis(50);
 
 #[derive(Template)]
 #[template(path = "list.html")]
 struct Page<'a> {
     frame: &'a Frame,
-    text: &'a str,
-    kind: &'static str,
+    search: &'a Search,
     kinds: [(&'static str, &'static str); KINDS.len()],
     /// The link to the lock that has the search as its name.
     exact: String,
@@ -36,164 +37,157 @@ struct Page<'a> {
     events: String,
 }
 
+/// The live part.
 #[derive(Template)]
-#[template(path = "rows_top.html")]
-struct Top;
-
-#[derive(Template)]
-#[template(path = "row.html")]
-struct Row<'a> {
-    up: &'a str,
-    key: &'a str,
-    link: String,
-    name: String,
-    kind: &'static str,
-    held: String,
-    by: String,
-    since: String,
-    waiting: u64,
-}
-
-#[derive(Template)]
-#[template(path = "rows_end.html")]
-struct End<'a> {
-    error: String,
-    advice: &'a str,
-    count: usize,
-    page: usize,
-    is_filtered: bool,
-    is_cut: bool,
+#[template(path = "locks.html")]
+struct Part<'a> {
+    way: &'a Way,
+    search: &'a Search,
+    listing: &'a Listing,
+    totals: &'a Totals,
+    columns: Vec<ColumnText>,
+    oldest_hold: Option<Most>,
+    longest_wait: Option<Most>,
+    /// Links; empty if there are no such pages.
     previous: String,
     next: String,
+    /// The link to what is wrong first; empty if that is shown.
+    trouble: String,
+    /// How long the look took and how long the page rests; `None` if neither is felt.
+    slow: Option<(String, String)>,
+}
+
+struct ColumnText {
+    title: &'static str,
+    link: String,
+    /// For `aria-sort`; empty if the list is not sorted by it.
+    direction: &'static str,
+}
+
+/// The longest time of all, and the lock that it is of.
+struct Most {
+    time: Time,
+    name: String,
+    link: String,
+}
+
+impl Most {
+    fn of((time, name): &(Duration, String)) -> Self {
+        Self { time: Time::since(*time), name: shown(name), link: lock_link(name) }
+    }
+}
+
+impl Row {
+    fn name(&self) -> String {
+        shown(&self.key)
+    }
+
+    fn link(&self) -> String {
+        lock_link(&self.key)
+    }
+}
+
+fn lock_link(name: &str) -> String {
+    link("lock", [("name", name.into())])
 }
 
 pub(super) async fn page(asked: Asked) -> Response {
-    let search = match Search::of(&asked) {
+    let search = match Search::of(&asked.query) {
         Ok(search) => search,
         Err(text) => return asked.frame.problem(StatusCode::BAD_REQUEST, "Bad request", &text, ""),
     };
+    let way = asked.frame.way.clone();
+    let mut events = String::new();
+    if search.page == 1 {
+        events = search.link("list-events");
+        // The events' own address does not say which one of the console's the viewer's page has.
+        events.push(if events.contains('?') { '&' } else { '?' });
+        events.push_str(if way.up == "./" { "from=folder" } else { "from=root" });
+    }
     let is_name = LockKey::new(&search.text).is_ok();
-    // The events' own address does not say how the page of a viewer begins.
-    let at_root = (asked.frame.way.up != "./").then(|| ("root", "1".into()));
-    let is_live = search.page == 1;
-    let events = if is_live { search.query_of("list-events", at_root) } else { String::new() };
     let page = render(&Page {
         frame: &asked.frame,
-        text: &search.text,
-        kind: search.kind,
+        search: &search,
         kinds: KINDS.map(|(value, title, _)| (value, title)),
-        exact: if is_name {
-            link("lock", [("name", (&*search.text).into())])
-        } else {
-            String::new()
-        },
+        exact: if is_name { lock_link(&search.text) } else { String::new() },
         events,
     });
     // The mark comes from the template alone: text of others has no `<`.
     let (before, after) = page.split_once("<!--live-->").unwrap_or_default();
+    let (before, after) = (before.to_owned(), after.to_owned());
 
-    let way = asked.frame.way.clone();
-    let mut found = search.begin(&asked.app.locks);
-    let (mut rows, mut ended) = (Vec::new(), None);
-    let mut wait = Instant::now() + FIRST;
-    // A list that is found at once is sorted. One that takes longer is shown as it comes.
-    while let Ok(next) = timeout_at(wait, found.next()).await {
-        match next {
-            Some(Ok(info)) => {
-                wait = wait.min(Instant::now() + TOGETHER);
-                rows.push(row(&way.up, info));
-            }
-            Some(Err(error)) if rows.is_empty() => {
-                let part = store_down(&error);
-                return html(status(&error), format!("{before}{part}{after}"));
-            }
-            next => {
-                ended = Some(end(&way.home, &search, &found, next.and_then(Result::err)));
-                break;
-            }
-        }
+    let app = Arc::clone(&asked.app);
+    let mut looked = Box::pin(async move { look(&app, &search, &way).await });
+    if let Ok((status, part)) = timeout(FIRST, &mut looked).await {
+        return html(status, before + &part + &after);
     }
-    let begin = format!("{before}{}{}", render(&Top), sorted(rows));
-    let after = after.to_owned();
-    let rest = match ended {
-        Some(end) => stream::iter([end]).left_stream(),
-        None => rest(way, search, found).right_stream(),
-    };
-    let all = stream::iter([begin]).chain(rest).chain(stream::iter([after]));
+    let rest = stream::once(async move { looked.await.1 + &after });
+    let all = stream::iter([before]).chain(rest);
     let body = Body::from_stream(all.map(|text| Ok::<_, Infallible>(Bytes::from(text))));
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], body).into_response()
 }
 
-/// The rows that are found later, and the end of the table.
-fn rest(way: Way, search: Search, found: Found) -> impl futures_util::Stream<Item = String> + Send {
-    stream::unfold(Some((way, search, found)), |state| async move {
-        let (way, search, mut found) = state?;
-        match found.next().await {
-            Some(Ok(info)) => Some((row(&way.up, info).1, Some((way, search, found)))),
-            next => Some((end(&way.home, &search, &found, next.and_then(Result::err)), None)),
-        }
-    })
+/// The live part, and the status of a page that begins with it.
+async fn look(app: &App, search: &Search, way: &Way) -> (StatusCode, String) {
+    let listing = listing::look(&app.locks, search, app.began).await;
+    let html = part(way, search, &listing);
+    let now = match listing.down {
+        None => Ok(html),
+        Some(down) if listing.rows.is_empty() => Err((down, String::new())),
+        Some(down) => Err((down, html)),
+    };
+    app.last.part(&Topic::List(search.clone(), way.clone()), now)
 }
 
-fn end(home: &str, search: &Search, found: &Found, error: Option<LockError>) -> String {
-    let next = if found.has_more { search.link(home, search.page + 1) } else { String::new() };
-    render(&End {
-        advice: error.as_ref().map(advice).unwrap_or_default(),
-        error: error.map(|error| shown(&error.to_string())).unwrap_or_default(),
-        count: found.count(),
-        page: search.page,
-        is_filtered: search.is_filtered(),
-        is_cut: found.has_more,
-        previous: search.link(home, search.page - 1),
-        next,
-    })
-}
-
-fn sorted(mut rows: Vec<(String, String)>) -> String {
-    rows.sort();
-    rows.into_iter().map(|(_, row)| row).collect()
-}
-
-/// A lock's name and its row. What else is known of it would need far more memory.
-fn row(up: &str, info: LockInfo) -> (String, String) {
-    let first = info.longest_holder();
-    let client = first.and_then(|holder| holder.client.as_ref());
-    let by = client.map(|client| match &*client.host {
-        "" => shown(&client.service),
-        host => format!("{} on {}", shown(&client.service), shown(host)),
-    });
-    let since = first.and_then(|holder| holder.held_for);
-    let row = render(&Row {
-        up,
-        key: &info.name,
-        link: link("lock", [("name", (&*info.name).into())]),
-        name: shown(&info.name),
-        kind: kind(info.kind),
-        held: match info.kept {
-            Some(kept) if info.held == 0 => format!("0, kept for {}", short(kept)),
-            _ => info.held.to_string(),
+fn part(way: &Way, search: &Search, listing: &Listing) -> String {
+    let totals = &listing.totals;
+    let column = |(column, title, small_first)| ColumnText {
+        title,
+        link: search.sort_link(&way.home, search.sort.after_click(column)),
+        direction: search.sort.direction(column, small_first),
+    };
+    let has_more = totals.found > (search.page * ROWS) as u64;
+    let page_link = |page| search.page_link(&way.home, page);
+    let is_default = search.sort == Sort::default();
+    let rest = rest(listing.took);
+    let is_slow = search.page == 1 && rest > Looks::PAUSE;
+    render(&Part {
+        way,
+        search,
+        listing,
+        totals,
+        columns: COLUMNS.map(column).into(),
+        oldest_hold: totals.oldest_hold.as_ref().map(Most::of),
+        longest_wait: totals.longest_wait.as_ref().map(Most::of),
+        previous: page_link(search.page - 1),
+        next: if has_more { page_link(search.page + 1) } else { String::new() },
+        slow: is_slow.then(|| (short(listing.took), short(rest))),
+        trouble: if is_default {
+            String::new()
+        } else {
+            search.sort_link(&way.home, Sort::default())
         },
-        by: by.unwrap_or_default(),
-        since: since.map_or_else(|| "–".to_owned(), short),
-        waiting: info.waiting,
-    });
-    (info.name, row)
+    })
 }
 
 pub(super) async fn events(asked: Asked) -> Response {
-    let App { locks, live, .. } = &*asked.app;
-    let search = match Search::of(&asked) {
+    let search = match Search::of(&asked.query) {
         Ok(search) => Search { page: 1, ..search },
         Err(text) => return asked.frame.problem(StatusCode::BAD_REQUEST, "Bad request", &text, ""),
     };
     let way = &asked.frame.way;
-    let way = if asked.query.get("root").is_empty() { way.clone() } else { way.of_root() };
-    let topic = Topic::List(search.text.clone(), search.kind, way.clone());
-    live.stream(locks, topic, || Looks { locks: locks.clone(), search, way })
+    let way = match asked.query.get("from") {
+        "root" => way.of_root(),
+        "folder" => way.of_folder(),
+        _ => way.clone(),
+    };
+    let App { locks, live, .. } = &*asked.app;
+    let topic = Topic::List(search.clone(), way.clone());
+    live.stream(locks, topic, || Looks { app: Arc::clone(&asked.app), search, way })
 }
 
 struct Looks {
-    locks: Locks,
+    app: Arc<App>,
     search: Search,
     way: Way,
 }
@@ -202,14 +196,6 @@ impl Look for Looks {
     const PAUSE: Duration = Duration::from_secs(2);
 
     async fn look(&mut self) -> String {
-        let (mut found, mut rows) = (self.search.begin(&self.locks), Vec::new());
-        while let Some(next) = found.next().await {
-            match next {
-                Ok(info) => rows.push(row(&self.way.up, info)),
-                Err(error) => return store_down(&error),
-            }
-        }
-        let end = end(&self.way.home, &self.search, &found, None);
-        format!("{}{}{end}", render(&Top), sorted(rows))
+        look(&self.app, &self.search, &self.way).await.1
     }
 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::convert::Infallible;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::query::Way;
+use super::search::Search;
 use leasehold::Locks;
 
 /// How many streams there are at a time.
@@ -36,13 +38,18 @@ const LINGER: Duration = Duration::from_secs(5);
 const REST: u32 = 10;
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
+/// How long a poller rests at least after it has asked for so long.
+pub(super) fn rest(asked: Duration) -> Duration {
+    (asked * REST).min(LONGEST_REST)
+}
+
 /// What somebody looks at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Topic {
     /// A lock, by its name.
     Lock(String),
-    /// A list, by its search and its kind, with links for viewers at the same place.
-    List(String, &'static str, Way),
+    /// A list, with links for viewers at the same place.
+    List(Search, Way),
 }
 
 /// A look at a topic, again and again.
@@ -67,10 +74,12 @@ type Topics = Mutex<HashMap<Topic, Arc<Watched>>>;
 
 #[derive(Debug)]
 struct Watched {
-    /// The latest event; empty before the first.
-    event: watch::Sender<Bytes>,
+    /// The latest event, and when it was new. Empty before the first.
+    event: watch::Sender<(Instant, Bytes)>,
     /// Somebody has begun to look.
     begun: Notify,
+    /// Somebody waits for the next event, even if it says what the latest did.
+    is_awaited: AtomicBool,
 }
 
 impl Live {
@@ -118,7 +127,7 @@ impl Live {
         locks: &Locks,
         topic: Topic,
         look: impl FnOnce() -> L,
-    ) -> Option<watch::Receiver<Bytes>> {
+    ) -> Option<watch::Receiver<(Instant, Bytes)>> {
         let is_list = |topic: &Topic| matches!(topic, Topic::List(..));
         let scans = is_list(&topic).then(|| Arc::clone(&self.scans));
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,8 +139,9 @@ impl Live {
                 return None;
             }
             Entry::Vacant(new) => {
-                let event = watch::Sender::new(Bytes::new());
-                let watched = Arc::new(Watched { event, begun: Notify::new() });
+                let event = watch::Sender::new((Instant::now(), Bytes::new()));
+                let (begun, is_awaited) = (Notify::new(), AtomicBool::new(false));
+                let watched = Arc::new(Watched { event, begun, is_awaited });
                 new.insert(Arc::clone(&watched));
                 let (topics, locks) = (Arc::clone(&self.topics), locks.clone());
                 let poller = Poller { watched: Arc::clone(&watched), topics, topic, look: look() };
@@ -146,7 +156,13 @@ impl Live {
             }
         };
         let mut event = watched.event.subscribe();
-        event.mark_changed();
+        let age = event.borrow().0.elapsed();
+        if age <= L::PAUSE {
+            event.mark_changed();
+        } else {
+            // The page that the viewer has is newer.
+            watched.is_awaited.store(true, Ordering::Relaxed);
+        }
         watched.begun.notify_one();
         Some(event)
     }
@@ -168,13 +184,14 @@ impl<L: Look> Poller<L> {
                 None => None,
             };
             let begun = Instant::now();
+            let is_awaited = self.watched.is_awaited.swap(false, Ordering::Relaxed);
             let event = message("html", &self.look.look().await);
-            self.watched.event.send_if_modified(|last| {
-                let is_new = *last != event;
-                *last = event;
+            self.watched.event.send_if_modified(|(at, last)| {
+                let is_new = is_awaited || *last != event;
+                (*at, *last) = (Instant::now(), event);
                 is_new
             });
-            let rest = (begun.elapsed() * REST).min(LONGEST_REST);
+            let rest = rest(begun.elapsed());
             sleep(rest).await;
             drop(turn);
             sleep(L::PAUSE.saturating_sub(rest)).await;
@@ -222,7 +239,7 @@ fn message(kind: &str, html: &str) -> Bytes {
 /// One who looks.
 struct Viewer {
     locks: Locks,
-    event: watch::Receiver<Bytes>,
+    event: watch::Receiver<(Instant, Bytes)>,
     end: Instant,
     step: Step,
     _permit: OwnedSemaphorePermit,
@@ -261,10 +278,10 @@ impl Viewer {
 }
 
 /// `None` if the poller has ended with the client.
-async fn next_event(event: &mut watch::Receiver<Bytes>) -> Option<Bytes> {
+async fn next_event(event: &mut watch::Receiver<(Instant, Bytes)>) -> Option<Bytes> {
     loop {
         event.changed().await.ok()?;
-        let latest = event.borrow_and_update().clone();
+        let latest = event.borrow_and_update().1.clone();
         if !latest.is_empty() {
             return Some(latest);
         }

@@ -1,20 +1,25 @@
 //! The page about one lock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::Response;
+use tokio::time::timeout;
 
+use super::app::App;
 use super::chart::{Chart, History};
+use super::down::{Down, advice, status};
 use super::forced::Taken;
-use super::frame::{App, Asked, Frame, advice, html, render, status, store_down};
+use super::frame::{Asked, Frame, html};
 use super::holders::Line;
 use super::limits;
 use super::live::{Look, Topic};
 use super::query::link;
-use super::text::{kind, short, shown};
-use leasehold::{LastSuccess, LockError, LockInfo, LockKey, LockKind, Locks};
+use super::text::{kind, render, short, shown};
+use super::time::Time;
+use leasehold::{LastSuccess, LockError, LockInfo, LockKey, LockKind};
 
 #[derive(Template)]
 #[template(path = "lock.html")]
@@ -22,9 +27,16 @@ struct Page<'a> {
     frame: &'a Frame,
     name: String,
     events: String,
-    /// The link to the page that takes it; empty in a console that only shows.
-    force: String,
     forced: Option<Taken>,
+}
+
+/// The link to the page that takes the lock.
+#[derive(Template)]
+#[template(path = "take.html")]
+struct Take<'a> {
+    link: String,
+    /// Empty if something can be taken.
+    why_not: &'a str,
 }
 
 #[derive(Template)]
@@ -34,43 +46,64 @@ struct Part {
     kind: &'static str,
     held: u64,
     waiting: u64,
-    kept: Option<String>,
-    success: Option<String>,
+    kept: Option<Time>,
+    /// When it was, and for how long it counts.
+    success: Option<(Time, String)>,
     limit: Option<String>,
     chart: Vec<(&'static str, String)>,
     summary: String,
     top: String,
+    half: String,
     holders: Vec<Line>,
     more_holders: u64,
     waiters: Vec<Line>,
     more_waiters: u64,
 }
 
+/// A lock that has not answered for so long is one of a store that does not answer.
+const LONGEST: Duration = Duration::from_secs(3);
+
 pub(super) async fn page(asked: Asked) -> Response {
     let Asked { app, query, frame, .. } = &asked;
-    let name = query.get("name");
-    let inspected = match LockKey::new(name) {
-        Ok(key) => app.locks.inspect(key).await,
-        Err(error) => Err(error),
+    let key = match LockKey::new(query.get("name")) {
+        Ok(key) => key,
+        Err(error) => return no_such_name(frame, &error),
     };
-    let (status, part) = match inspected {
-        Ok(info) => (StatusCode::OK, part(&info, &History::default())),
-        Err(error @ LockError::InvalidKey { .. }) => {
-            let (text, advice) = (error.to_string(), advice(&error));
-            return frame.problem(status(&error), "No lock has this name", &text, advice);
-        }
-        Err(error) => (status(&error), store_down(&error)),
-    };
-    let query_of = |page| link(page, [("name", name.into())]);
+    let (status, part) = look(app, &key, &mut History::default()).await;
+    let name = key.name();
     let forced = app.force.as_ref().and_then(|force| force.taken(query.get("forced"), name));
-    let page = Page {
-        frame,
-        name: shown(name),
-        events: query_of("lock-events"),
-        force: app.force.as_ref().map(|_| query_of("force")).unwrap_or_default(),
-        forced,
-    };
+    let events = link("lock-events", [("name", name.into())]);
+    let page = Page { frame, name: shown(name), events, forced };
     html(status, with_live_part(&render(&page), &part))
+}
+
+fn no_such_name(frame: &Frame, error: &LockError) -> Response {
+    frame.problem(status(error), "No lock has this name", &error.to_string(), advice(error))
+}
+
+/// The live part of the page, and the status of a page that begins with it.
+async fn look(app: &App, key: &LockKey, history: &mut History) -> (StatusCode, String) {
+    let info = match timeout(LONGEST, app.locks.inspect(key)).await {
+        Ok(info) => info.map_err(|error| Down::of(&error)),
+        Err(_) => Err(Down::silent(LONGEST)),
+    };
+    let take = if app.force.is_some() { take(key.name(), &info) } else { String::new() };
+    let now = info.map(|info| {
+        history.add(&info);
+        part(&info, history)
+    });
+    let now = now.map_err(|down| (down, String::new()));
+    let (status, html) = app.last.part(&Topic::Lock(key.name().to_owned()), now);
+    (status, html + &take)
+}
+
+fn take(name: &str, info: &Result<LockInfo, Down>) -> String {
+    let why_not = match info {
+        Err(_) => "Nothing can be taken: the lock store does not answer.",
+        Ok(LockInfo { held: 0, kept: None, .. }) => "Nobody holds it: there is nothing to take.",
+        Ok(_) => "",
+    };
+    render(&Take { link: link("force", [("name", name.into())]), why_not })
 }
 
 /// The mark comes from the template alone: text of others has no `<`.
@@ -79,7 +112,7 @@ fn with_live_part(page: &str, part: &str) -> String {
 }
 
 fn part(info: &LockInfo, history: &History) -> String {
-    let Chart { lines, top, summary } = history.chart();
+    let Chart { lines, top, half, summary } = history.chart();
     let (holders, waiters) = (Line::holders(info), Line::waiters(info));
     let more = |all: u64, shown: usize| all.saturating_sub(shown as u64);
     render(&Part {
@@ -87,12 +120,13 @@ fn part(info: &LockInfo, history: &History) -> String {
         kind: kind(info.kind),
         held: info.held,
         waiting: info.waiting,
-        kept: info.kept.map(short),
+        kept: info.kept.map(Time::until),
         success: info.last_success.as_ref().map(success),
         limit: info.limit.as_deref().map(limits::summary),
         chart: lines,
         summary,
         top,
+        half,
         more_holders: more(info.held, holders.len()),
         holders,
         more_waiters: more(info.waiting, waiters.len()),
@@ -112,29 +146,28 @@ fn state(info: &LockInfo) -> &'static str {
     }
 }
 
-fn success(success: &LastSuccess) -> String {
-    let ago = success.completed.elapsed().unwrap_or_default();
-    if success.counts_for > Duration::ZERO {
-        return format!("{} ago; it counts for another {}", short(ago), short(success.counts_for));
-    }
-    format!("{} ago; it counts no longer", short(ago))
+fn success(success: &LastSuccess) -> (Time, String) {
+    let counts = if success.counts_for > Duration::ZERO {
+        format!("it counts for another {}", short(success.counts_for))
+    } else {
+        "it counts no longer".to_owned()
+    };
+    (Time::of(success.completed), counts)
 }
 
 pub(super) async fn events(asked: Asked) -> Response {
-    let App { locks, live, .. } = &*asked.app;
     let key = match LockKey::new(asked.query.get("name")) {
         Ok(key) => key,
-        Err(error) => {
-            let (text, advice) = (error.to_string(), advice(&error));
-            return asked.frame.problem(status(&error), "No lock has this name", &text, advice);
-        }
+        Err(error) => return no_such_name(&asked.frame, &error),
     };
+    let App { locks, live, .. } = &*asked.app;
     let topic = Topic::Lock(key.name().to_owned());
-    live.stream(locks, topic, || Looks { locks: locks.clone(), key, history: History::default() })
+    let looks = || Looks { app: Arc::clone(&asked.app), key, history: History::default() };
+    live.stream(locks, topic, looks)
 }
 
 struct Looks {
-    locks: Locks,
+    app: Arc<App>,
     key: LockKey,
     history: History,
 }
@@ -143,12 +176,6 @@ impl Look for Looks {
     const PAUSE: Duration = Duration::from_millis(500);
 
     async fn look(&mut self) -> String {
-        match self.locks.inspect(&self.key).await {
-            Ok(info) => {
-                self.history.add(&info);
-                part(&info, &self.history)
-            }
-            Err(error) => store_down(&error),
-        }
+        look(&self.app, &self.key, &mut self.history).await.1
     }
 }

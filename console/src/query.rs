@@ -86,6 +86,11 @@ impl Way {
         }
     }
 
+    /// From the root with a slash at its end, as seen from a page below it.
+    pub(super) fn of_folder(&self) -> Self {
+        Self { home: self.up.clone(), up: self.up.clone() }
+    }
+
     fn to(root: &str) -> Self {
         Self { home: format!("./{root}"), up: format!("./{root}/") }
     }
@@ -119,6 +124,7 @@ mod tests {
         }
         let below = Way::from("/locks/list-events", "/list-events");
         assert_eq!(below.of_root(), Way::from("/locks", "/"));
+        assert_eq!(below.of_folder(), Way::from("/locks/", "/"));
     }
 
     #[test]

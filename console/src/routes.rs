@@ -7,10 +7,13 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::map_response;
 use axum::response::Response;
-use axum::routing::{any, get, post};
+use axum::routing::{MethodRouter, any, get, post};
 
-use super::frame::{App, Asked};
-use super::{assets, clients, doctor, force, jobs, limits, list, lock};
+use super::app::App;
+use super::frame::Asked;
+use super::jobs::Jobs;
+use super::limits::Limits;
+use super::{assets, client, clients, doctor, force, form, list, lock};
 
 /// The longest form, in bytes.
 const LONGEST_FORM: usize = 8 * 1024;
@@ -33,28 +36,28 @@ const HEADERS: [(HeaderName, &str); 6] = [
 pub(super) fn router(app: App) -> Router {
     let (allows_force, allows_limits) = (app.force.is_some(), app.limits.is_some());
     let allows_run_again = app.run_again.is_some();
+    let with_form =
+        |route: MethodRouter<Arc<App>>| route.layer(DefaultBodyLimit::max(LONGEST_FORM));
     let mut routes = Router::new()
         .route("/", get(list::page))
         .route("/list-events", get(list::events))
         .route("/lock", get(lock::page))
         .route("/lock-events", get(lock::events))
-        .route("/jobs", get(jobs::page))
-        .route("/limits", get(limits::page))
+        .route("/jobs", get(form::page::<Jobs>))
+        .route("/limits", get(form::page::<Limits>))
         .route("/clients", get(clients::page))
+        .route("/client", get(client::page))
         .route("/doctor", get(doctor::page))
         .route("/script.js", get(assets::script))
         .route("/style.css", get(assets::style));
     if allows_force {
-        let form = get(force::page).post(force::take);
-        routes = routes.route("/force", form.layer(DefaultBodyLimit::max(LONGEST_FORM)));
+        routes = routes.route("/force", with_form(get(force::page).post(force::take)));
     }
     if allows_limits {
-        let form = post(limits::change).layer(DefaultBodyLimit::max(LONGEST_FORM));
-        routes = routes.route("/limits", form);
+        routes = routes.route("/limits", with_form(post(form::post::<Limits>)));
     }
     if allows_run_again {
-        let form = post(jobs::run_again).layer(DefaultBodyLimit::max(LONGEST_FORM));
-        routes = routes.route("/jobs", form);
+        routes = routes.route("/jobs", with_form(post(form::post::<Jobs>)));
     }
     // A router with a fallback can't be nested below a path with parameters.
     routes

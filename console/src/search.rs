@@ -1,16 +1,13 @@
-//! A search for locks: what was asked for, and what is found.
+//! A search for locks: what was asked for, and which locks it finds.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
-
-use super::frame::Asked;
-use super::query::link;
+use super::query::{Query, link};
+use super::sort::Sort;
 use super::text::kind;
-use leasehold::{LockError, LockInfo, LockKind, LockList, Locks};
+use leasehold::{ClientInfo, LockInfo, LockKind};
 
 /// The rows of a page.
 pub(super) const ROWS: usize = 200;
-/// Each page goes through all that are before it.
+/// So that all rows up to a page fit into a small memory.
 const PAGES: usize = 50;
 /// As long as the longest name.
 const LONGEST: usize = 512;
@@ -23,18 +20,20 @@ pub(super) const KINDS: [(&str, &str, LockKind); 4] = [
     ("rw", kind(Some(LockKind::RwLock)), LockKind::RwLock),
 ];
 
-#[derive(Clone, Debug)]
+/// What somebody looks for in the list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Search {
     pub(super) text: String,
     /// Empty for all.
     pub(super) kind: &'static str,
+    pub(super) sort: Sort,
     pub(super) page: usize,
 }
 
 impl Search {
     /// Reads it from a request, or says what is wrong with it.
-    pub(super) fn of(asked: &Asked) -> Result<Self, String> {
-        let (text, kind) = (asked.query.get("q").trim().to_owned(), asked.query.get("kind"));
+    pub(super) fn of(query: &Query) -> Result<Self, String> {
+        let (text, kind) = (query.get("q").trim().to_owned(), query.get("kind"));
         if text.len() > LONGEST {
             return Err(format!("A search has at most {LONGEST} bytes, as a name has."));
         }
@@ -44,7 +43,9 @@ impl Search {
             None if kind.is_empty() => "",
             None => return Err("There is no such kind of lock.".to_owned()),
         };
-        let page = match asked.query.get("page") {
+        let sort = Sort::parse(query.get("sort"));
+        let sort = sort.ok_or("There is no such column to sort by.")?;
+        let page = match query.get("page") {
             "" => 1,
             page => {
                 page.parse().ok().filter(|page| (1..=PAGES).contains(page)).ok_or_else(|| {
@@ -52,16 +53,47 @@ impl Search {
                 })?
             }
         };
-        Ok(Self { text, kind, page })
+        Ok(Self { text, kind, sort, page })
     }
 
-    /// Text without a wildcard may be anywhere in the name.
-    fn pattern(&self) -> String {
+    /// The pattern of the names. Text without a wildcard may be anywhere in the name.
+    pub(super) fn pattern(&self) -> String {
         match &*self.text {
             "" => "*".to_owned(),
-            text if text.contains(['*', '?']) => text.to_owned(),
+            text if self.is_pattern() => text.to_owned(),
             text => format!("*{text}*"),
         }
+    }
+
+    fn is_pattern(&self) -> bool {
+        self.text.contains(['*', '?'])
+    }
+
+    /// Whether the text may also be that of a holder or a waiter. A pattern is of names alone.
+    pub(super) fn may_be_of_client(&self) -> bool {
+        !self.text.is_empty() && !self.is_pattern()
+    }
+
+    /// Whether the text is in the lock's name, or a holder or a waiter has it: in its service, host,
+    /// owner or note, as its process id, or at the beginning of its client's id.
+    pub(super) fn finds(&self, info: &LockInfo) -> bool {
+        let text = &*self.text;
+        let has = |it: Option<&str>| it.is_some_and(|it| it.contains(text));
+        let is_it = |client: Option<&ClientInfo>, owner: Option<&str>, note: Option<&str>| {
+            has(owner) || has(note) || client.is_some_and(|client| is_of(client, text))
+        };
+        let mut holders = info.holders.iter();
+        info.name.contains(text)
+            || holders.any(|it| is_it(it.client.as_ref(), it.owner.as_deref(), it.note.as_deref()))
+            || info
+                .waiters
+                .iter()
+                .any(|it| is_it(it.client.as_ref(), it.owner.as_deref(), it.note.as_deref()))
+    }
+
+    pub(super) fn is_of_kind(&self, info: &LockInfo) -> bool {
+        let wanted = KINDS.iter().find(|(value, ..)| *value == self.kind);
+        wanted.is_none_or(|(.., kind)| info.kind == Some(*kind))
     }
 
     pub(super) fn is_filtered(&self) -> bool {
@@ -69,74 +101,32 @@ impl Search {
     }
 
     /// The link to a page of the same search; empty if there is no such page.
-    pub(super) fn link(&self, home: &str, page: usize) -> String {
+    pub(super) fn page_link(&self, home: &str, page: usize) -> String {
         match page {
-            0 => String::new(),
-            1 => self.query_of(home, None),
-            2.. if page > PAGES => String::new(),
-            _ => self.query_of(home, Some(("page", page.to_string().into()))),
+            1..=PAGES => Self { page, ..self.clone() }.link(home),
+            _ => String::new(),
         }
     }
 
-    /// A link that has the search and perhaps something else.
-    pub(super) fn query_of(&self, page: &str, other: Option<(&str, Cow<'_, str>)>) -> String {
-        let pairs = [("q", (&*self.text).into()), ("kind", self.kind.into())];
-        link(page, pairs.into_iter().chain(other))
+    /// The link to the same search in another order, from its beginning.
+    pub(super) fn sort_link(&self, home: &str, sort: Sort) -> String {
+        Self { sort, page: 1, ..self.clone() }.link(home)
     }
 
-    /// Begins to search.
-    pub(super) fn begin(&self, locks: &Locks) -> Found {
-        let kind = KINDS.iter().find(|(value, ..)| *value == self.kind).map(|(.., kind)| *kind);
-        Found {
-            list: locks.list(self.pattern()),
-            kind,
-            skip: (self.page - 1) * ROWS,
-            seen: HashSet::new(),
-            has_more: false,
-        }
+    /// The link to this search.
+    pub(super) fn link(&self, to: &str) -> String {
+        let page = if self.page > 1 { self.page.to_string() } else { String::new() };
+        let [text, kind] = [(&*self.text).into(), self.kind.into()];
+        link(to, [("q", text), ("kind", kind), ("sort", self.sort.text()), ("page", page.into())])
     }
 }
 
-/// The locks of one page, as they are found.
-pub(super) struct Found {
-    list: LockList,
-    kind: Option<LockKind>,
-    /// Those on the pages before.
-    skip: usize,
-    /// A list may have a lock twice.
-    seen: HashSet<String>,
-    /// There is another page.
-    pub(super) has_more: bool,
-}
-
-impl Found {
-    /// `None` at the end of the page. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Option<Result<LockInfo, LockError>> {
-        if self.has_more {
-            return None;
-        }
-        loop {
-            let info = match self.list.next().await? {
-                Ok(info) => info,
-                Err(error) => return Some(Err(error)),
-            };
-            if self.kind.is_some_and(|kind| info.kind != Some(kind)) {
-                continue;
-            }
-            if self.skip > 0 {
-                self.skip -= 1;
-            } else if self.seen.len() == ROWS {
-                self.has_more = !self.seen.contains(&info.name);
-                if self.has_more {
-                    return None;
-                }
-            } else if self.seen.insert(info.name.clone()) {
-                return Some(Ok(info));
-            }
-        }
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.seen.len()
-    }
+fn is_of(client: &ClientInfo, text: &str) -> bool {
+    let ClientInfo { service, host, process, .. } = client;
+    service.contains(text)
+        || host.contains(text)
+        || process.to_string() == text
+        || client.id.to_string().starts_with(text)
+        // As the tool and the log write it.
+        || text.contains('@') && format!("{service}@{host}:{process}").contains(text)
 }

@@ -3,7 +3,15 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use askama::Template;
+
+use super::query::link;
 use leasehold::{ClientInfo, JobInfo, LockKind};
+
+/// Rendering writes to memory alone, and nothing that is shown fails to be written.
+pub(super) fn render(template: &impl Template) -> String {
+    template.render().unwrap_or_else(|error| format!("<p>{}</p>", shown(&error.to_string())))
+}
 
 /// Text that somebody else chose, fit for a page or a terminal: a control character, or one that
 /// changes the direction of what follows or is not seen at all, becomes an escape as in Rust. The
@@ -63,6 +71,14 @@ pub fn client(client: Option<&ClientInfo>) -> String {
     )
 }
 
+/// A client as a row of the list has it, as it is.
+pub(super) fn short_client(client: &ClientInfo) -> String {
+    match &*client.host {
+        "" => client.service.clone(),
+        host => format!("{} on {host}", client.service),
+    }
+}
+
 /// How a job goes, in a line: what is wrong first.
 #[must_use]
 pub fn job_state(job: &JobInfo) -> String {
@@ -110,6 +126,9 @@ pub(super) const fn kind(kind: Option<LockKind>) -> &'static str {
     }
 }
 
+/// The service of a client begins with this if it is the tool, which runs a command under its lock.
+const RUN: &str = "leasehold run ";
+
 /// A client as a page shows it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClientText {
@@ -117,6 +136,9 @@ pub(super) struct ClientText {
     pub(super) host: String,
     pub(super) process: u32,
     pub(super) id: String,
+    pub(super) runs_command: bool,
+    /// To its page, for pages beside it.
+    pub(super) link: String,
 }
 
 impl ClientText {
@@ -126,6 +148,8 @@ impl ClientText {
             host: shown(&client.host),
             process: client.process,
             id: shown(&client.id.to_string()),
+            runs_command: client.service.starts_with(RUN),
+            link: link("client", [("id", client.id.to_string().into())]),
         }
     }
 }

@@ -3,16 +3,22 @@
 
 #[cfg(feature = "servers")]
 mod browser;
+mod clients;
 #[cfg(feature = "servers")]
 mod cost;
 mod force;
+mod forms;
 mod hostile;
 mod jobs;
 mod limits;
 mod live;
 #[cfg(feature = "servers")]
 mod on_servers;
+mod outage;
 mod pages;
+mod place;
+mod sorting;
+mod times;
 
 use std::sync::Arc;
 

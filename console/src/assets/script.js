@@ -11,6 +11,7 @@
   let source = null;
   let pause = 0;
   let timer = 0;
+  let seen = new Date();
 
   // It is read to people who do not see the page, so it changes only if it says something else.
   function say(name, text) {
@@ -88,14 +89,20 @@
     source = new EventSource(live.dataset.events);
     source.addEventListener('html', (event) => {
       pause = 0;
+      seen = new Date();
       show(event.data);
-      say('live', 'Live: the page changes by itself.');
+      if (live.querySelector('[data-down]')) {
+        say('lost', 'Not live: the lock store does not answer. Trying again.');
+      } else {
+        say('live', 'Live: the page changes by itself.');
+      }
     });
     // The server ends each stream after some seconds.
     source.addEventListener('again', open);
     source.onerror = () => {
       close();
-      say('lost', 'Not live: the connection is lost. Trying again.');
+      const time = seen.toLocaleTimeString();
+      say('lost', `Not live: the connection is lost. The page is as of ${time}. Trying again.`);
       pause = Math.min(LONGEST_PAUSE, Math.max(1000, pause * 2));
       timer = setTimeout(open, pause * (0.75 + Math.random() / 2));
     };

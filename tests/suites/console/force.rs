@@ -7,7 +7,7 @@ use leasehold::{Fault, Locks, LossReason};
 use leasehold_tests::logs::LogRecorder;
 use tracing::Level;
 
-use super::{Answer, app, app_with_force, get, lock_page, parameter, send};
+use super::{Answer, app, app_with_force, client_as, get, lock_page, parameter, send};
 
 /// A form as a browser sends it from the console's own page.
 struct Form {
@@ -190,4 +190,45 @@ async fn a_store_that_fails_is_said() {
     assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE);
     faults.heal();
     assert!(lease.fence().is_ok());
+}
+
+/// Who takes a lock learns whom to end, and how if the holder is `leasehold run`.
+#[tokio::test]
+async fn it_says_whom_to_end_and_how() {
+    const ENDING: [&str; 2] = ["kill 4242; kill -CONT 4242", "pkill -KILL -P 4242"];
+    for (service, runs) in [("leasehold run backup.sh", true), ("billing", false)] {
+        let locks = client_as(service, "host-1").await;
+        let lease = locks.mutex("nightly").owner("cron").note("TICKET-7").lock().await.unwrap();
+        let app = app_with_force(&locks);
+        let shown = get(&app, &lock_page("nightly")).await.text;
+        let confirmed = get(&app, "/locks/force?name=nightly").await.text;
+        assert_eq!(confirmed.contains("<code>leasehold run</code> holds it."), runs, "{confirmed}");
+        let answer = Form::of(&app, "nightly").await.send(&app).await;
+        let page = answer.header("location").replacen("./", "/locks/", 1);
+        assert_eq!(lease.lost().await, LossReason::Forced);
+        let taken = get(&app, &page).await.text;
+        let box_of = taken.split("The lock was taken").nth(1).unwrap();
+        let box_of = box_of.split("</div>").next().unwrap();
+        for text in ["End the former holder, too", service, "host-1", "4242", "cron", "TICKET-7"] {
+            assert!(box_of.contains(text), "{text}: {box_of}");
+        }
+        for ending in ENDING {
+            for text in [&*shown, &*confirmed, box_of] {
+                assert_eq!(text.contains(ending), runs, "{service}, {ending}: {text}");
+            }
+        }
+    }
+}
+
+/// What `hold_at_least` keeps is taken, too.
+#[tokio::test]
+async fn a_lock_that_is_kept_is_taken() {
+    let locks = Locks::in_memory();
+    let kept = locks.mutex("a").hold_at_least(std::time::Duration::from_secs(60));
+    kept.lock().await.unwrap().release().await.unwrap();
+    let app = app_with_force(&locks);
+    let page = get(&app, "/locks/force?name=a").await.text;
+    assert!(page.contains("keeps it for another") && page.contains("<form"), "{page}");
+    assert_eq!(Form::of(&app, "a").await.send(&app).await.status, StatusCode::SEE_OTHER);
+    assert!(locks.mutex("a").try_lock().await.is_ok());
 }

@@ -49,12 +49,17 @@ pub(super) async fn all_pages_are_harmless(locks: &Locks) {
         leases.push(mutex.lock().await.unwrap_or_else(|error| panic!("{name}: {error}")));
     }
     let app = app_with_force(locks);
-    for page in ["/locks", "/locks/limits", "/locks/clients", "/locks/doctor"] {
+    let list = get(&app, "/locks").await.text;
+    let client = list.split("./locks/client?").nth(1).and_then(|it| it.split('"').next()).unwrap();
+    let client = format!("/locks/client?{client}");
+    let text = get(&app, &client).await.text;
+    assert_eq!(text.matches("data-label=\"Does\">holds").count(), names.len(), "{text}");
+    for page in ["/locks", "/locks/limits", "/locks/clients", &client, "/locks/doctor"] {
         assert_harmless(&get(&app, page).await.text, page);
     }
-    let list = get(&app, "/locks").await.text;
     assert_eq!(list.matches("<tr data-key").count(), names.len(), "{list}");
-    let links = list.split("<a href=\"./locks/lock?").skip(1);
+    let rows = list.split("<tbody>").nth(1).unwrap();
+    let links = rows.split("<a href=\"./locks/lock?").skip(1);
     let links: Vec<_> = links.collect();
     assert_eq!(links.len(), names.len());
     for link in links.into_iter().map(|link| link.split('"').next().unwrap().replace("&#38;", "&"))
@@ -92,8 +97,8 @@ async fn names_are_text() {
 async fn problems_are_text() {
     let app = app(&Locks::in_memory());
     for text in NAMES.into_iter().chain(["a\0<script>", "\u{1b}[31m\n<script>"]) {
-        for page in ["", "lock", "lock-events", "force"] {
-            for name in ["name", "q", "kind", "page", "forced"] {
+        for page in ["", "lock", "lock-events", "force", "client"] {
+            for name in ["name", "q", "kind", "sort", "page", "forced", "id"] {
                 if page == "lock-events" && name == "name" && !text.contains(char::is_control) {
                     continue; // a stream
                 }

@@ -80,10 +80,10 @@ async fn a_lock_changes_hands_before_the_viewers_eyes() {
 async fn the_list_changes_too() {
     let locks = Locks::in_memory();
     let app = app(&locks);
-    let mut viewer = Viewer::of(&app, "/locks/list-events?q=a&kind=mutex").await;
+    let mut viewer = Viewer::of(&app, "/locks/list-events?q=needle&kind=mutex").await;
     viewer.until("No lock is in use").await;
-    let _other = locks.mutex("b").lock().await.unwrap();
-    let _lease = locks.mutex("ab").lock().await.unwrap();
+    let _other = locks.mutex("hay").lock().await.unwrap();
+    let _lease = locks.mutex("a needle").lock().await.unwrap();
     viewer.until("1 lock.").await;
 }
 
@@ -220,4 +220,23 @@ async fn streams_are_bounded() {
     drop((lists, known));
     sleep(Duration::from_secs(20)).await;
     assert_eq!(status("/locks/list-events?q=8".to_owned()).await.status(), StatusCode::OK);
+}
+
+/// Who opens a page sees it as it is, and not as it was when somebody else looked last.
+#[tokio::test(start_paused = true)]
+async fn a_new_viewer_sees_nothing_old() {
+    let locks = Locks::in_memory();
+    let app = app(&locks);
+    let path = "/locks/lock-events?name=a";
+    let lease = locks.mutex("a").owner("gone").lock().await.unwrap();
+    Viewer::of(&app, path).await.until("<bdi>gone</bdi>").await;
+    sleep(Duration::from_secs(3)).await;
+    lease.release().await.unwrap();
+    let mut viewer = Viewer::of(&app, path).await;
+    let (_, html) = viewer.next().await.unwrap();
+    assert!(!html.contains("gone") && html.contains("<dd>free</dd>"), "{html}");
+    // One who comes when nothing changes gets an event as well: the page says that it is live.
+    drop(viewer);
+    sleep(Duration::from_secs(3)).await;
+    assert!(Viewer::of(&app, path).await.next().await.unwrap().1.contains("<dd>free</dd>"));
 }

@@ -7,7 +7,8 @@ use axum::Router;
 use futures_util::future::join_all;
 use http::StatusCode;
 use leasehold::Locks;
-use leasehold_tests::server::Server;
+use leasehold_tests::process::{Process, tool};
+use leasehold_tests::server::{Server, signal};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -127,4 +128,44 @@ async fn a_dead_server_is_said() {
         }
     };
     timeout(LONG, back).await.expect("it comes back");
+}
+
+/// `leasehold serve` says on each page where it looks, without the password.
+#[cfg(unix)]
+#[tokio::test]
+async fn what_the_tool_serves_names_the_server_and_the_prefix() {
+    let server = Server::start();
+    let url = format!("redis://:secret@127.0.0.1:{}/3", server.port());
+    let mut command = tool();
+    command.args(["serve", "--listen", "127.0.0.1:0"]);
+    command.env("REDIS_URL", url).env("LEASEHOLD_PREFIX", "billing");
+    let mut serve = Process::start(&mut command);
+    let address = serve.line().expect("it says its address");
+    let text = reqwest::get(format!("{address}doctor")).await.unwrap().text().await.unwrap();
+    let named = format!("<bdi>127.0.0.1:{}/3</bdi>", server.port());
+    assert!(text.contains(&named) && text.contains("<bdi>billing</bdi>"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+    signal("-TERM", &serve.pid());
+    assert_eq!(serve.code(), 0);
+}
+
+/// The page knows the tool by what the tool calls itself.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_command_under_a_lock_is_shown_with_how_to_end_it() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut command = tool();
+    command.args(["run", "nightly", "--", "sleep", "60"]).env("REDIS_URL", server.url());
+    let mut run = Process::start(command.env_remove("LEASEHOLD_PREFIX"));
+    let ending = format!("kill {pid}; kill -CONT {pid}", pid = run.pid());
+    let app = app(&locks);
+    let shown = async {
+        while !get(&app, "/locks/lock?name=nightly").await.text.contains(&ending) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, shown).await.expect("how to end it");
+    signal("-TERM", &run.pid());
+    run.code();
 }
