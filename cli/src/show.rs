@@ -1,10 +1,9 @@
 //! `show`: all holders and waiters of one lock.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use leasehold::{Holder, LastSuccess, LockInfo, LockKey, LockKind, Waiter};
-use leasehold_console::job_state;
+use leasehold_console::{heard, job_state};
 
 use super::args::Server;
 use super::failure::Failure;
@@ -26,9 +25,6 @@ pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, F
     }
     Ok(0)
 }
-
-/// A client that works is heard of once a minute.
-const SILENT: Duration = Duration::from_secs(75);
 
 /// Writes a lock for people. A free one may be another than they mean: under another prefix.
 pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::Result<()> {
@@ -120,9 +116,7 @@ fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {
         writeln!(out, "    held for       {}", short(time))?;
     }
     writeln!(out, "    left           {}, unless its process renews it", short(holder.remaining))?;
-    if let Some(text) = heard(holder) {
-        writeln!(out, "    its process    {text}")?;
-    }
+    writeln!(out, "    its process    {}", heard(holder))?;
     if let Some(fence) = holder.fence {
         writeln!(out, "    fencing token  {fence}")?;
     }
@@ -140,22 +134,6 @@ fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {
         writeln!(out, "                   if its command goes on: pkill -KILL -P {process}")?;
     }
     Ok(())
-}
-
-/// Whether the process of a holder lives, as far as the store knows.
-fn heard(holder: &Holder) -> Option<String> {
-    let Some(heard) = holder.heard else {
-        let is_unknown = holder.client.is_none();
-        return is_unknown.then(|| {
-            "is unknown: it was not heard of for three minutes, or Redis does not say".to_owned()
-        });
-    };
-    let ago = short(heard);
-    Some(if heard < SILENT {
-        format!("lives: it was heard of {ago} ago")
-    } else {
-        format!("is stopped, dead or cut off from Redis: it was last heard of {ago} ago")
-    })
 }
 
 fn write_waiter(out: &mut impl Write, waiter: &Waiter) -> io::Result<()> {

@@ -18,6 +18,9 @@ use leasehold::{Forced, LockError, LockInfo, LockKey};
 /// In bytes.
 const LONGEST_REASON: usize = 200;
 
+/// Who takes a lock without saying a name. The console has no login.
+const NOBODY: &str = "somebody in the console";
+
 #[derive(Template)]
 #[template(path = "force.html")]
 struct Page<'a> {
@@ -35,6 +38,7 @@ struct Page<'a> {
     runs_command: bool,
     confirm: &'a str,
     reason: &'a str,
+    by: &'a str,
     back: String,
 }
 
@@ -63,6 +67,7 @@ async fn confirmation(asked: &Asked, form: &Query, code: StatusCode, problem: &s
         kept: info.kept.filter(|_| info.held == 0).map(short),
         confirm: form.get("confirm"),
         reason: form.get("reason"),
+        by: form.get("by"),
         back: link("lock", [("name", name.into())]),
     };
     html(code, render(&page))
@@ -73,9 +78,12 @@ async fn inspect(asked: &Asked, name: &str) -> Result<LockInfo, LockError> {
 }
 
 /// Takes the lock. Also returns those who held it just before, whom people have to end.
-async fn force(asked: &Asked, name: &str) -> Result<(Forced, Vec<Line>), LockError> {
+async fn force(asked: &Asked, form: &Query) -> Result<(Forced, Vec<Line>), LockError> {
+    let name = form.get("name");
     let former = Line::holders(&inspect(asked, name).await?);
-    Ok((asked.app.locks.force_release(LockKey::new(name)?).await?, former))
+    let by = Some(form.get("by").trim()).filter(|by| !by.is_empty()).unwrap_or(NOBODY);
+    let command = asked.app.locks.force_release(LockKey::new(name)?);
+    Ok((command.by(by).why(form.get("reason")).await?, former))
 }
 
 fn count(info: &LockInfo) -> String {
@@ -108,10 +116,11 @@ pub(super) async fn take(
         return confirmation(&asked, &form, StatusCode::UNPROCESSABLE_ENTITY, problem).await;
     }
     if reason.is_empty() || reason.len() > LONGEST_REASON {
-        let problem = "Give a reason of at most 200 bytes. It goes to the log.";
+        let problem =
+            "Give a reason of at most 200 bytes. It goes to the log and to the page of the lock.";
         return confirmation(&asked, &form, StatusCode::UNPROCESSABLE_ENTITY, problem).await;
     }
-    match self::force(&asked, name).await {
+    match self::force(&asked, &form).await {
         Ok((Forced::Released { held, fence }, former)) => {
             // Debug escapes control characters.
             tracing::warn!(held, %fence, ?reason, "a person took a lock by force in the console");

@@ -1,6 +1,6 @@
 //! The holders and waiters of a lock as pages show them.
 
-use super::text::{ClientText, shown};
+use super::text::{ClientText, heard, shown};
 use super::time::Time;
 use leasehold::{Holder, LockInfo, LockKind, Waiter};
 
@@ -14,6 +14,7 @@ pub(super) struct Line {
     pub(super) token: String,
     pub(super) since: Time,
     pub(super) remaining: Time,
+    pub(super) heard: String,
 }
 
 impl Line {
@@ -43,6 +44,7 @@ impl Line {
             token: holder.fence.map_or_else(|| "–".to_owned(), |fence| fence.to_string()),
             since: holder.held_for.map_or_else(|| Time::unknown("unknown"), Time::since),
             remaining: Time::until(holder.remaining),
+            heard: heard(holder),
         }
     }
 
@@ -55,6 +57,7 @@ impl Line {
             token: String::new(),
             since: Time::since(waiter.waiting_for),
             remaining: Time::unknown("–"),
+            heard: String::new(),
         }
     }
 }

@@ -17,9 +17,9 @@ use super::holders::Line;
 use super::limits;
 use super::live::{Look, Topic};
 use super::query::link;
-use super::text::{kind, render, short, shown};
+use super::text::{counted, kind, render, short, shown};
 use super::time::Time;
-use leasehold::{LastSuccess, LockError, LockInfo, LockKey, LockKind};
+use leasehold::{ForcedBy, LastSuccess, LockError, LockInfo, LockKey, LockKind};
 
 #[derive(Template)]
 #[template(path = "lock.html")]
@@ -50,6 +50,9 @@ struct Part {
     /// When it was, and for how long it counts.
     success: Option<(Time, String)>,
     limit: Option<String>,
+    /// When it was last taken by force, and by whom.
+    taken: Option<(Time, String)>,
+    clock_behind: Option<String>,
     chart: Vec<(&'static str, String)>,
     summary: String,
     top: String,
@@ -123,6 +126,8 @@ fn part(info: &LockInfo, history: &History) -> String {
         kept: info.kept.map(Time::until),
         success: info.last_success.as_ref().map(success),
         limit: info.limit.as_deref().map(limits::summary),
+        taken: info.last_forced.as_deref().map(taken),
+        clock_behind: info.clock_behind.map(short),
         chart: lines,
         summary,
         top,
@@ -144,6 +149,12 @@ fn state(info: &LockInfo) -> &'static str {
         LockInfo { waiting: 1.., .. } => "free; the first waiter gets it",
         _ => "free",
     }
+}
+
+fn taken(forced: &ForcedBy) -> (Time, String) {
+    let why = forced.why.as_deref().map_or_else(String::new, |why| format!(": {}", shown(why)));
+    let from = counted(forced.held, "holder");
+    (Time::of(forced.at), format!("from {from}, by {}{why}", shown(&forced.by)))
 }
 
 fn success(success: &LastSuccess) -> (Time, String) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use askama::Template;
 
 use super::query::link;
-use leasehold::{ClientInfo, JobInfo, LockKind};
+use leasehold::{ClientInfo, Holder, JobInfo, LockKind};
 
 /// Rendering writes to memory alone, and nothing that is shown fails to be written.
 pub(super) fn render(template: &impl Template) -> String {
@@ -76,6 +76,22 @@ pub(super) fn short_client(client: &ClientInfo) -> String {
     match &*client.host {
         "" => client.service.clone(),
         host => format!("{} on {host}", client.service),
+    }
+}
+
+/// A process that works is heard of once a minute.
+const SILENT: Duration = Duration::from_secs(75);
+
+/// Whether the process of a holder lives, as far as the store knows.
+#[must_use]
+pub fn heard(holder: &Holder) -> String {
+    match holder.heard.map(|time| (time < SILENT, short(time))) {
+        Some((true, time)) => format!("lives: heard of {time} ago"),
+        Some((false, time)) => {
+            format!("stopped, dead or cut off from Redis: last heard of {time} ago")
+        }
+        None if holder.client.is_some() => "unknown".to_owned(),
+        None => "not heard of for three minutes, or its record is lost or out of reach".to_owned(),
     }
 }
 

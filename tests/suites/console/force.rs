@@ -232,3 +232,18 @@ async fn a_lock_that_is_kept_is_taken() {
     assert_eq!(Form::of(&app, "a").await.send(&app).await.status, StatusCode::SEE_OTHER);
     assert!(locks.mutex("a").try_lock().await.is_ok());
 }
+
+/// Whoever looks at the lock later sees who took it, and why.
+#[tokio::test]
+async fn who_took_a_lock_is_shown() {
+    let locks = Locks::in_memory();
+    let app = app_with_force(&locks);
+    for (by, shown) in [("", "somebody in the console"), ("ann <b>", "ann &#60;b&#62;")] {
+        let _lease = locks.mutex("a").lock().await.unwrap();
+        let form = Form::of(&app, "a").await.field("by", by);
+        assert_eq!(form.send(&app).await.status, StatusCode::SEE_OTHER);
+        let page = get(&app, "/locks/lock?name=a").await.text;
+        let said = format!("from 1 holder, by {shown}: stuck since noon");
+        assert!(page.contains("Taken by force") && page.contains(&said), "{page}");
+    }
+}
