@@ -1,5 +1,6 @@
 //! `show`: all holders and waiters of one lock.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use leasehold::{Holder, LastSuccess, LockInfo, LockKey, LockKind, Waiter};
@@ -78,6 +79,17 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
         let (from, by) = (counted(forced.held, "holder"), plain(&forced.by));
         let why = forced.why.as_deref().map_or_else(String::new, |why| format!(": {}", plain(why)));
         writeln!(out, "  taken by force from {from} at {at}, by {by}{why}")?;
+    }
+    let limits: BTreeSet<_> = lock.waiters.iter().filter_map(|waiter| waiter.limit).collect();
+    let texts: Vec<_> = limits.iter().map(u32::to_string).collect();
+    match texts.len() {
+        0 => {}
+        1 => writeln!(out, "  limit    {}, as its waiters ask", texts[0])?,
+        _ => writeln!(
+            out,
+            "  limit    its waiters disagree: {}; two versions of a service run",
+            texts.join(" and ")
+        )?,
     }
     for waiter in &lock.waiters {
         write_waiter(out, waiter)?;

@@ -12,6 +12,8 @@ fn json(info: &LockInfo) -> Value {
         for one in json[who].as_array_mut().unwrap() {
             let id = one.as_object_mut().unwrap().remove("id");
             assert_eq!(id.is_some(), who == "holders", "{one}");
+            let limit = one.as_object_mut().unwrap().remove("limit");
+            assert_eq!(limit, (who == "waiters").then_some(Value::Null), "{one}");
             let client = one.as_object_mut().unwrap().remove("client").unwrap();
             assert_eq!(client["id"].as_str().unwrap().len(), 22, "{client}");
             assert!(client["service"].is_string() && client["host"].is_string(), "{client}");

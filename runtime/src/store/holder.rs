@@ -99,6 +99,9 @@ pub struct Waiter {
     pub is_writer: bool,
     /// How much of a semaphore's limit it asks for. 1 for all other locks.
     pub weight: u32,
+    /// The limit that it counts the permits against: that of its code, or an operator's. Those of two
+    /// versions of a service may differ, and the store knows no other. `None` for all other locks.
+    pub limit: Option<u32>,
     /// How long it has waited.
     #[cfg_attr(
         feature = "serde",

@@ -218,6 +218,23 @@ async fn a_row_names_the_holder_that_has_held_longest() {
     drop((hangs, works));
 }
 
+/// As during a deployment that changes it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_that_differ_are_named() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let _all = locks.semaphore("pool", 4).acquire_many(4).await.unwrap();
+    let mut waiting = Vec::new();
+    for (limit, said) in [(4, "limit    4, as its waiters ask"), (8, "disagree: 4 and 8")] {
+        let other = Locks::connect(&server.url()).await.unwrap();
+        waiting.push(tokio::spawn(async move {
+            other.semaphore("pool", limit).wait(leasehold::Wait::Forever).acquire_many(4).await
+        }));
+        until("it waits", || tell(&server, &["show", "pool"]).out.contains(said));
+    }
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
 /// A process that is stopped renews nothing, whatever its lease says now.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_has_fallen_silent_is_shown_as_such() {

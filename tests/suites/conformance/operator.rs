@@ -290,6 +290,7 @@ pub(super) async fn waiters_are_shown_in_order(backend: &impl Backend) {
     assert_eq!(shown.waiting, 2);
     let [one, two] = &shown.waiters[..] else { panic!("{shown:?}") };
     assert_eq!((one.client.as_ref(), one.owner.as_deref()), (Some(&info), Some("one")));
+    assert_eq!((one.limit, two.limit), (Some(4), Some(12)));
     assert_eq!((one.weight, two.weight), (2, 1));
     assert!(two.client.is_none() && two.owner.is_none());
     assert!(one.waiting_for >= SHORT && two.waiting_for < one.waiting_for, "{shown:?}");

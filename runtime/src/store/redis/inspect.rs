@@ -118,6 +118,8 @@ struct Member {
     /// As it is stored.
     text: String,
     weight: u32,
+    /// Of a waiter for a semaphore.
+    limit: Option<u32>,
     is_writer: bool,
     owner: Option<String>,
     note: Option<String>,
@@ -135,7 +137,7 @@ impl Member {
         let (how, note) = split(&how, '\n');
         let (how, owner) = split(&how, '@');
         let weight = how.strip_prefix(':').and_then(|weight| weight.parse().ok()).unwrap_or(1);
-        Self { id, text, weight, is_writer: how == "w", owner, note }
+        Self { id, text, weight, limit: None, is_writer: how == "w", owner, note }
     }
 
     fn read(member: &[u8]) -> Option<Self> {
@@ -177,8 +179,11 @@ impl Inspection {
             };
             // Until when it is known to live, the letter of its kind, and a limit.
             let how = fields.get(14..).unwrap_or_default();
-            let how = &how[how.iter().take_while(|byte| byte.is_ascii_digit()).count()..];
-            Some((Member::new(RequestId::read(id)?, how), number(&pair[1])?))
+            let (limit, how) =
+                how.split_at(how.iter().take_while(|byte| byte.is_ascii_digit()).count());
+            let limit = str::from_utf8(limit).ok().and_then(|limit| limit.parse().ok());
+            let member = Member { limit, ..Member::new(RequestId::read(id)?, how) };
+            Some((member, number(&pair[1])?))
         });
         Some(Self {
             now: number(now)?,
@@ -235,6 +240,7 @@ impl Inspection {
             note: member.note.clone(),
             is_writer: member.is_writer,
             weight: member.weight,
+            limit: member.limit,
             waiting_for: Duration::from_micros(self.now.saturating_sub(*position)),
         });
         // Its caller knows the name.

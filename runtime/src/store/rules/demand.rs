@@ -32,6 +32,14 @@ impl Demand {
         }
     }
 
+    /// The limit of a semaphore.
+    pub(super) fn limit(&self) -> Option<u32> {
+        match self.kind {
+            Kind::Semaphore { limit, .. } => Some(limit),
+            _ => None,
+        }
+    }
+
     pub(super) fn is_writer(&self) -> bool {
         self.kind == Kind::Write
     }

@@ -173,6 +173,7 @@ fn holders_and_waiters(
         note: note(&waiter.demand),
         is_writer: waiter.demand.is_writer(),
         weight: waiter.demand.weight(),
+        limit: waiter.demand.limit(),
         waiting_for: now - Time::of(waiter.position),
     });
     // Its caller knows the name.
