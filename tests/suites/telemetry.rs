@@ -1,5 +1,6 @@
 //! Each metric counts what its name says, and each event and span has the label of its lock.
 
+mod alerts;
 mod export;
 mod labels;
 mod lasting;
