@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use leasehold::{Locks, Mutex as Lock, Wait};
+use leasehold_tests::backend::light_client;
+use leasehold_tests::server::Server;
 use metrics::{
     Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
     set_default_local_recorder,
@@ -217,8 +219,12 @@ async fn a_wait_in_the_stores_queue_is_shown_at_once() {
         held.release().await
     });
     released.unwrap();
-    drop(waited.unwrap());
+    let granted = waited.unwrap();
     assert_eq!(gauges.wait(of), Some(NOTHING));
+    // The keeper handles a lease at once that the store has offered.
+    sleep(SECOND / 10).await;
+    assert_eq!(gauges.hold(of), None, "it is new");
+    drop(granted);
 }
 
 /// A candidate that waits while another leads, and a call that waits for its next tick, are no callers
@@ -244,4 +250,34 @@ async fn waits_that_are_as_they_should_be_are_not_shown() {
     let ((), completed) = tokio::join!(wait_for(SECOND, &mut next), first.complete());
     completed.unwrap();
     assert_eq!(gauges.wait("mutex tick"), Some(NOTHING), "the tick is done");
+}
+
+/// The keeper's thread shows a hold, the caller's its wait, and a scrape sees both while they go on. All
+/// threads of this process have these gauges; the other tests have their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scrape_sees_a_holder_that_hangs_and_a_caller_that_waits() {
+    let gauges = Gauges::default();
+    metrics::set_global_recorder(gauges.clone()).expect("no other test has set one");
+    let server = Server::start();
+    let (locks, other) = (light_client(&server).await, light_client(&server).await);
+    let named = |locks: &Locks| locks.mutex("hangs").label("hangs").ttl(6 * SECOND);
+    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+
+    let before = now();
+    let lease = named(&locks).lock().await.unwrap();
+    let granted = now();
+    let patient = named(&other).wait(Wait::Forever);
+    let waiting = tokio::spawn(async move { patient.lock().await });
+    let since = |name| gauges.since(name, "mutex hangs").filter(|since| *since > 0.0);
+    while since(OLDEST_HOLD).is_none() || since(LONGEST_WAIT).is_none() {
+        sleep(SECOND / 20).await;
+    }
+    let (hold, wait, seen) = (since(OLDEST_HOLD).unwrap(), since(LONGEST_WAIT).unwrap(), now());
+    assert!(hold > before - 0.1 && hold < granted + 0.1, "{before} {hold} {granted}");
+    assert!(wait > granted - 0.1 && wait < seen, "{granted} {wait} {seen}");
+
+    lease.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    assert_eq!([since(OLDEST_HOLD), since(LONGEST_WAIT)], [None, None]);
+    next.release().await.unwrap();
 }
