@@ -1,7 +1,9 @@
 //! Each metric counts what its name says, and each event and span has the label of its lock.
 
+mod alerts;
 mod export;
 mod labels;
+mod lasting;
 mod names;
 mod spans;
 
@@ -21,8 +23,8 @@ fn counted(snapshotter: &Snapshotter) -> BTreeMap<String, i64> {
         let times = match value {
             DebugValue::Counter(count) => count.try_into().unwrap(),
             DebugValue::Histogram(values) => values.len().try_into().unwrap(),
-            // Whole numbers.
-            DebugValue::Gauge(value) => format!("{value}").parse().unwrap(),
+            // Whole numbers, but for times.
+            DebugValue::Gauge(value) => format!("{:.0}", value.into_inner()).parse().unwrap(),
         };
         (format!("{} {}", key.name(), labels.join(" ")).trim_end().to_owned(), times)
     });

@@ -79,7 +79,7 @@ impl Mutex {
     ///
     /// If nobody needs to know who leads, [`lead`](Self::lead) is enough.
     pub fn election(&self) -> Election {
-        let mutex = self.clone().wait(Wait::Forever).linger(Duration::ZERO).without_once();
+        let mutex = self.clone().wait(Wait::Forever).linger(Duration::ZERO).of_election();
         Election { mutex, standing: watch::Sender::default() }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::lock_options::{common_setters, setters, text_setters};
 use super::lock_spec::LockSpec;
 use crate::core::error::LockError;
-use crate::core::options::Options;
+use crate::core::options::{Options, WaitsAs};
 #[cfg(feature = "tower")]
 use crate::engine::acquire::Look;
 use crate::engine::lease::Lease;
@@ -214,9 +214,10 @@ impl Mutex {
         &self.spec
     }
 
-    /// For a leader, whose work is never done.
-    pub(super) fn without_once(mut self) -> Self {
+    /// For a candidate, whose wait is as it should be, and for a leader, whose work is never done.
+    pub(super) fn of_election(mut self) -> Self {
         let options = &mut self.spec.given.options;
+        options.waits_as = WaitsAs::Candidate;
         (options.once, options.once_per, options.offset) = (None, None, Duration::ZERO);
         // Those that campaign would replace the leader.
         options.replace = false;

@@ -37,6 +37,14 @@ impl From<Duration> for Wait {
     }
 }
 
+/// Who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitsAs {
+    Caller,
+    /// A candidate in an election, which is to wait for as long as another leads.
+    Candidate,
+}
+
 /// The options of one acquisition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
@@ -55,6 +63,7 @@ pub(crate) struct Options {
     pub(crate) offset: Duration,
     /// A newer acquisition ends the lease.
     pub(crate) replace: bool,
+    pub(crate) waits_as: WaitsAs,
     /// Ticks of a calendar take the place of those of `once_per`.
     pub(crate) has_schedule: bool,
 }
@@ -72,6 +81,7 @@ impl Default for Options {
             once_per: None,
             offset: Duration::ZERO,
             replace: false,
+            waits_as: WaitsAs::Caller,
             has_schedule: false,
         }
     }

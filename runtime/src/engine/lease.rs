@@ -90,6 +90,8 @@ impl Lease {
     pub(crate) fn new(shared: &Arc<Shared>, granted: Grant, options: &Options) -> Self {
         let (client, times, place) = (&shared.client, granted.times, granted.place);
         let local = Arc::new(LocalLease::new(&client.leases, granted, options));
+        #[cfg(feature = "metrics")]
+        local.show_if_handled_late();
         client.keeper.watch(&local, local.first_due(times), place);
         Self {
             shared: shared.clone(),

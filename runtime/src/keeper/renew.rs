@@ -28,6 +28,8 @@ pub(super) async fn renew_due(
     // A batch has one TTL: a short lease does not wait for the answers of longer ones.
     let mut batches = BTreeMap::<_, (Vec<_>, Vec<_>)>::new();
     for local in due {
+        #[cfg(feature = "metrics")]
+        local.show_if_it_lasts();
         // The newer run waits until the older one has stopped.
         if !local.is_held_or_stopping() {
             match local.release_due() {

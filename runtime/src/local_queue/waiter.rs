@@ -16,6 +16,7 @@ use super::spec::{LeaseSpec, Need, QueueName, name};
 use super::turns::{TakenUp, cancel};
 #[cfg(feature = "tower")]
 use crate::core::key::LockKey;
+use crate::state::telemetry::{MeasuredAttempt, SHOWN_AFTER};
 #[cfg(feature = "tower")]
 use crate::store::Kind;
 use crate::store::{LIVE, RequestSpec, Usage};
@@ -181,13 +182,14 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     /// Resolves when its turn comes, or when the askers are silent for too long. `None` if the
-    /// queue is gone.
+    /// queue is gone. A wait that lasts is shown as that of `attempt`.
     ///
     /// # Cancel safety
     ///
     /// Safe: an admission that arrives meanwhile is returned by the next call, or goes to the
     /// next waiter when this one is dropped.
-    pub(crate) async fn admission(&mut self) -> Option<Admission> {
+    pub(crate) async fn admission(&mut self, attempt: &mut MeasuredAttempt) -> Option<Admission> {
+        let mut longest = SHOWN_AFTER;
         loop {
             let patience = self.patience();
             if patience.is_zero()
@@ -198,8 +200,10 @@ impl Waiter {
             tokio::select! {
                 biased;
                 admitted = &mut self.admitted => return Some(self.admission_to(admitted.ok()?)),
-                () = sleep(patience.max(PATIENCE_STEP)) => {}
+                () = sleep(patience.max(PATIENCE_STEP).min(longest)) => {}
             }
+            attempt.waits(|| self.queues.now());
+            longest = Duration::MAX;
         }
     }
 

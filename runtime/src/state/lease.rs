@@ -2,6 +2,7 @@
 //! handles and the keeper share it.
 
 mod context;
+mod counted;
 mod deadlines;
 mod grant;
 mod loss;
@@ -51,6 +52,8 @@ pub(crate) struct LocalLease {
     /// A newer acquisition may end it at any time.
     is_replaceable: bool,
     phase: Phase,
+    #[cfg(feature = "metrics")]
+    lasting: telemetry::LastingHold,
     changed: Notify,
     /// Its entry in the keeper's timetable, if it has one.
     pub(crate) slot: std::sync::Mutex<Option<Slot>>,
@@ -82,6 +85,8 @@ impl LocalLease {
             is_replaceable,
             is_release_unconfirmed: AtomicBool::new(false),
             phase: Phase::default(),
+            #[cfg(feature = "metrics")]
+            lasting: telemetry::LastingHold::default(),
             changed: Notify::new(),
             slot: std::sync::Mutex::default(),
             hold: OnceLock::new(),
@@ -312,7 +317,7 @@ impl LocalLease {
             if reason != LossReason::ShutDown {
                 self.count_out(false);
             }
-            telemetry::ended(&self.request, self.held(self.context.store.now()), Some(reason));
+            self.count_end(self.context.store.now(), Some(reason));
             telemetry::lost(&self.request, reason, self.hold.get());
         }
     }
@@ -323,22 +328,9 @@ impl LocalLease {
         let has_begun = self.is_held_at(now) && self.phase.begin_release();
         if has_begun {
             self.changed.notify_waiters();
-            telemetry::ended(&self.request, self.held(now), None);
+            self.count_end(now, None);
         }
         has_begun
-    }
-
-    fn held(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.deadlines.start)
-    }
-
-    /// Counts a renewal that was sent at `sent`. It is late if its answer came in the last third
-    /// of the TTL.
-    pub(crate) fn count_renewal(&self, sent: Instant, outcome: &'static str) {
-        let now = self.context.store.now();
-        let left = self.deadline().saturating_duration_since(now);
-        let is_late = self.is_renewed() && !self.is_final() && left < self.request.ttl / 3;
-        telemetry::renewal(&self.request, outcome, now.saturating_duration_since(sent), is_late);
     }
 }
 

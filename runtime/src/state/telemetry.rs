@@ -15,15 +15,21 @@ mod hold;
 pub(crate) mod job;
 mod label;
 #[cfg(feature = "metrics")]
+mod lasting;
+#[cfg(feature = "metrics")]
 mod names;
+#[cfg(feature = "metrics")]
+mod since;
 
 use std::time::Duration;
 
-pub(crate) use self::attempt::{MeasuredAttempt, queued};
+pub(crate) use self::attempt::{MeasuredAttempt, SHOWN_AFTER, queued};
 pub(crate) use self::hold::{Hold, lost};
 pub(crate) use self::label::Subject;
 #[cfg(feature = "metrics")]
 use self::label::of_lock;
+#[cfg(feature = "metrics")]
+pub(crate) use self::lasting::LastingHold;
 use crate::core::error::LossReason;
 use crate::store::{Kind, Request};
 

@@ -17,7 +17,7 @@ use crate::client::not_granted::NotGranted;
 use crate::client::pending::PendingRequest;
 use crate::core::error::{LockError, Step};
 use crate::core::log_rate::seldom;
-use crate::core::options::{Options, Wait};
+use crate::core::options::{Options, Wait, WaitsAs};
 use crate::engine::lease::{Lease, LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;
 use crate::local_queue::{Admission, Waiter};
@@ -40,7 +40,11 @@ pub(crate) async fn acquire(
     check(shared, &spec, &options)?;
     let client = &shared.client;
     let begun = client.store.now();
-    let attempt = MeasuredAttempt::new(spec.kind, &spec.key);
+    let mut attempt = MeasuredAttempt::new(spec.kind, &spec.key);
+    if options.waits_as == WaitsAs::Caller {
+        attempt.may_wait(begun);
+    }
+    let span = attempt.span();
     let (own_lock, closed) = match client.limits.spec(&spec) {
         Ok(spec) => (LeaseHandle::own_lock(client.id, &spec), None),
         Err(closed) => (OwnLock::No, Some(closed)),
@@ -50,11 +54,12 @@ pub(crate) async fn acquire(
         OwnLock::Never => Err(AskSchedule::new(begun, options.wait).refused(spec.key, options.ttl)),
         _ if matches!(spec.kind, Kind::Once(Once::Per { .. })) => {
             // Boxed: other acquisitions have no room for two asks and the pause between them.
-            let acquired = Box::pin(acquire_in_a_tick(begun, shared, spec, options));
-            acquired.instrument(attempt.span()).await
+            let acquired = Box::pin(acquire_in_a_tick(begun, shared, spec, options, &mut attempt));
+            acquired.instrument(span).await
         }
         OwnLock::No | OwnLock::Waits => {
-            acquire_since((begun, begun), shared, spec, options).instrument(attempt.span()).await
+            let acquired = acquire_since((begun, begun), shared, spec, options, &mut attempt);
+            acquired.instrument(span).await
         }
     };
     if let Err(
@@ -74,11 +79,14 @@ async fn acquire_in_a_tick(
     shared: &Arc<Shared>,
     mut spec: RequestSpec,
     options: Options,
+    attempt: &mut MeasuredAttempt,
 ) -> Result<Lease, LockError> {
     let mut ticks = Ticks::new(begun, options);
     loop {
         let now = shared.client.store.now();
-        let result = acquire_since((begun, now), shared, spec.clone(), options).await;
+        let result = acquire_since((begun, now), shared, spec.clone(), options, attempt).await;
+        // Until the next tick begins it waits for no holder.
+        attempt.waits_no_more();
         if let Some(result) = ticks.judge(shared, &mut spec, result).await {
             return result;
         }
@@ -91,6 +99,7 @@ async fn acquire_since(
     shared: &Arc<Shared>,
     spec: RequestSpec,
     options: Options,
+    attempt: &mut MeasuredAttempt,
 ) -> Result<Lease, LockError> {
     let client = &shared.client;
     let mut schedule = AskSchedule::of(&*client.store, begun, options.wait);
@@ -104,7 +113,8 @@ async fn acquire_since(
         };
         // The store decides whether a lease lingers, and the answer is on its way.
         if let Some(waiter) = soon {
-            let admission = wait_for_admission(&client.keeper.shutdown, waiter, Wait::For(SOON));
+            let wait = Wait::For(SOON);
+            let admission = wait_for_admission(&client.keeper.shutdown, waiter, wait, attempt);
             if let Some(mut admission) = Box::pin(admission).await?
                 && let Some(lease) = take_up(shared, &mut admission, &options)
             {
@@ -116,6 +126,7 @@ async fn acquire_since(
             shared,
             pending: Some(PendingRequest::new(client, spec, ttl)),
             admission: None,
+            attempt,
         }
     } else {
         let entered = match enter(shared, &spec, ttl, &options, now) {
@@ -129,9 +140,9 @@ async fn acquire_since(
                 // Boxed, like the later wait for hints: each would enlarge the future of an
                 // acquisition that does not wait.
                 let wait = schedule.wait_left(client.store.now());
-                let admission = wait_for_admission(&client.keeper.shutdown, waiter, wait);
+                let admission = wait_for_admission(&client.keeper.shutdown, waiter, wait, attempt);
                 let Some(admission) = Box::pin(admission).await? else {
-                    return Box::pin(wait_is_over(begun, shared, spec, options)).await;
+                    return Box::pin(wait_is_over(begun, shared, spec, options, attempt)).await;
                 };
                 if let Some(done) = admission.done() {
                     return Err(schedule.error(NotGranted::Done(done), spec.key));
@@ -146,7 +157,7 @@ async fn acquire_since(
             Some(pending) => pending.with_ttl(ttl),
             None => PendingRequest::waiting(client, spec, ttl),
         };
-        Acquisition { shared, pending: Some(pending), admission: Some(admission) }
+        Acquisition { shared, pending: Some(pending), admission: Some(admission), attempt }
     };
     acquisition.ask_in_time(&mut schedule, &options).await
 }
@@ -158,6 +169,7 @@ async fn wait_is_over(
     shared: &Arc<Shared>,
     spec: RequestSpec,
     options: Options,
+    attempt: &mut MeasuredAttempt,
 ) -> Result<Lease, LockError> {
     let client = &shared.client;
     let mut schedule = AskSchedule::of(&*client.store, begun, options.wait);
@@ -168,7 +180,7 @@ async fn wait_is_over(
     }
     let mut schedule = AskSchedule::of(&*client.store, begun, Wait::For(Duration::ZERO));
     let pending = Some(PendingRequest::new(client, spec, options.first_ttl()));
-    let mut acquisition = Acquisition { shared, pending, admission: None };
+    let mut acquisition = Acquisition { shared, pending, admission: None, attempt };
     match acquisition.ask_in_time(&mut schedule, &options).await {
         Err(LockError::Busy { .. }) => Err(timed_out),
         result => result,
@@ -183,12 +195,13 @@ async fn wait_for_admission(
     shutdown: &Shutdown,
     mut waiter: Waiter,
     wait: Wait,
+    attempt: &mut MeasuredAttempt,
 ) -> Result<Option<Admission>, LockError> {
     queued();
     let admission = async {
         match wait {
-            Wait::Forever => waiter.admission().await,
-            Wait::For(wait) => timeout(wait, waiter.admission()).await.ok().flatten(),
+            Wait::Forever => waiter.admission(attempt).await,
+            Wait::For(wait) => timeout(wait, waiter.admission(attempt)).await.ok().flatten(),
         }
     };
     tokio::select! {
@@ -205,6 +218,7 @@ struct Acquisition<'a> {
     pending: Option<PendingRequest>,
     /// `None` for a try, which stands in no local queue.
     admission: Option<Admission>,
+    attempt: &'a mut MeasuredAttempt,
 }
 
 impl Acquisition<'_> {
@@ -230,7 +244,7 @@ impl Acquisition<'_> {
         schedule: &mut AskSchedule,
         options: &Options,
     ) -> Result<Lease, LockError> {
-        let Self { shared, pending: Some(pending), admission } = self else {
+        let Self { shared, pending: Some(pending), admission, attempt } = self else {
             return Err(LockError::ShutDown);
         };
         let (mut is_logged, mut is_queued) = (false, admission.is_none());
@@ -282,6 +296,7 @@ impl Acquisition<'_> {
             is_logged &= matches!(refusal, NotGranted::Fault(_));
             if !std::mem::replace(&mut is_queued, true) {
                 queued();
+                attempt.waits(|| pending.now());
             }
             let hears = !schedule.is_try() && pending.hears_hints();
             let Some(pause) = schedule.next(pending.now(), &refusal, hears) else {

@@ -1,6 +1,6 @@
 //! What is told of an acquisition.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracing::Span;
 use tracing::field::Empty;
@@ -8,14 +8,22 @@ use tracing::field::Empty;
 #[cfg(feature = "metrics")]
 use super::label::of_lock;
 use super::label::{SPANS, Subject, kind_name};
+#[cfg(feature = "metrics")]
+use super::lasting::LastingWait;
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
+
+/// How long a wait in this process goes on before it is shown.
+pub(crate) const SHOWN_AFTER: Duration =
+    if cfg!(feature = "metrics") { Duration::from_secs(1) } else { Duration::MAX };
 
 /// An acquisition under way. One that is dropped without a result was cancelled.
 pub(crate) struct MeasuredAttempt {
     span: Span,
     #[cfg(feature = "metrics")]
     counted_as: (Subject, Option<&'static str>),
+    #[cfg(feature = "metrics")]
+    wait: LastingWait,
     has_ended: bool,
 }
 
@@ -36,6 +44,8 @@ impl MeasuredAttempt {
             span,
             #[cfg(feature = "metrics")]
             counted_as: (kind, label),
+            #[cfg(feature = "metrics")]
+            wait: LastingWait::default(),
             has_ended: false,
         }
     }
@@ -72,6 +82,7 @@ impl MeasuredAttempt {
 
     fn note(&mut self, outcome: &'static str) {
         self.has_ended = true;
+        self.waits_no_more();
         self.span.record("outcome", outcome);
         // OpenTelemetry's word for it. That others hold a lock is no error.
         if outcome == "failed" {
@@ -86,6 +97,29 @@ impl MeasuredAttempt {
             )
             .increment(1);
         }
+    }
+}
+
+#[cfg_attr(not(feature = "metrics"), expect(clippy::unused_self, reason = "nothing is shown then"))]
+impl MeasuredAttempt {
+    /// Notes when its caller began to wait. Without this, its wait is never shown.
+    pub(crate) fn may_wait(&mut self, begun: Instant) {
+        #[cfg(feature = "metrics")]
+        {
+            self.wait.begun = Some(begun);
+        }
+    }
+
+    /// Shows its wait from now on, until it ends.
+    pub(crate) fn waits(&mut self, now: impl FnOnce() -> Instant) {
+        #[cfg(feature = "metrics")]
+        self.wait.show(self.counted_as, now);
+    }
+
+    /// Shows its wait no more.
+    pub(crate) fn waits_no_more(&mut self) {
+        #[cfg(feature = "metrics")]
+        self.wait.hide(self.counted_as);
     }
 }
 

@@ -14,7 +14,19 @@ const METRICS: &[(Metric, &str, Unit, &str)] = &[
     (Counter, "leasehold_acquisitions_total", Unit::Count, "acquisitions that have ended"),
     (Histogram, "leasehold_wait_seconds", Unit::Seconds, "from asking to having the lease"),
     (Gauge, "leasehold_waiting", Unit::Count, "acquisitions under way"),
+    (
+        Gauge,
+        "leasehold_longest_wait_since_seconds",
+        Unit::Seconds,
+        "when the longest present wait of this process began; 0 without one",
+    ),
     (Gauge, "leasehold_held", Unit::Count, "leases that are held"),
+    (
+        Gauge,
+        "leasehold_oldest_hold_since_seconds",
+        Unit::Seconds,
+        "when the oldest present hold of this process began; 0 without one",
+    ),
     (Gauge, "leasehold_limit", Unit::Count, "the limit of a semaphore that holds now"),
     (Gauge, "leasehold_permits_held", Unit::Count, "permits that are held, by their weights"),
     (

@@ -1,0 +1,57 @@
+//! What the metrics are told of a lease.
+
+use std::time::{Duration, Instant};
+
+use super::LocalLease;
+use crate::core::error::LossReason;
+use crate::state::telemetry;
+
+/// How long a hold goes on before the keeper shows it.
+#[cfg(feature = "metrics")]
+const LASTS: Duration = Duration::from_secs(1);
+
+/// A lease that the keeper handles later than this for the first time is shown at once.
+#[cfg(feature = "metrics")]
+const HANDLED_LATE: Duration = Duration::from_secs(30);
+
+impl LocalLease {
+    pub(super) fn held(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.deadlines.start)
+    }
+
+    /// Counts that its hold has ended: by a release, or with a loss.
+    pub(super) fn count_end(&self, now: Instant, loss: Option<LossReason>) {
+        #[cfg(feature = "metrics")]
+        self.lasting.end(&self.request);
+        telemetry::ended(&self.request, self.held(now), loss);
+    }
+
+    /// Shows at once a hold that the keeper would see late: of a long TTL, or without renewals.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn show_if_handled_late(&self) {
+        let start = self.deadlines.start;
+        if self.deadlines.next_due(start).saturating_duration_since(start) > HANDLED_LATE {
+            self.lasting.show(&self.request, Duration::ZERO);
+        }
+    }
+
+    /// Shows a hold that has lasted for a while. The keeper says so when it handles it.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn show_if_it_lasts(&self) {
+        if self.lasting.is_new() {
+            let held = self.held(self.context.store.now());
+            if held >= LASTS {
+                self.lasting.show(&self.request, held);
+            }
+        }
+    }
+
+    /// Counts a renewal that was sent at `sent`. It is late if its answer came in the last third
+    /// of the TTL.
+    pub(crate) fn count_renewal(&self, sent: Instant, outcome: &'static str) {
+        let now = self.context.store.now();
+        let left = self.deadline().saturating_duration_since(now);
+        let is_late = self.is_renewed() && !self.is_final() && left < self.request.ttl / 3;
+        telemetry::renewal(&self.request, outcome, now.saturating_duration_since(sent), is_late);
+    }
+}
