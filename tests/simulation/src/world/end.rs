@@ -77,7 +77,7 @@ pub(super) fn leftovers(network: &mut Network) -> BTreeSet<String> {
         let core = host.server.core().borrow();
         for (key, entry) in core.databases.values().flat_map(|keys| keys.live(now_ms)) {
             let name = String::from_utf8_lossy(key).into_owned();
-            let roles = [":done:", ":runs:", ":again:"];
+            let roles = [":done:", ":runs:", ":again:", ":freed:"];
             let stays = name.ends_with(":tokens") || roles.iter().any(|role| name.contains(role));
             if !stays || entry.expires_ms.is_none() {
                 left.insert(name);
