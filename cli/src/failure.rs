@@ -5,7 +5,7 @@ use std::io;
 use leasehold::LockError;
 use serde_json::json;
 
-use super::text::{plain, tell};
+use super::text::{plain, short, tell};
 
 /// The exit codes. The documentation lists them: docs/guide/command-line.md.
 pub(super) mod code {
@@ -86,12 +86,35 @@ impl From<LockError> for Failure {
             LockError::Store { .. } | LockError::Quorum { .. } => code::STORE,
             _ => code::FAILED,
         };
-        let help = match code {
-            code::STORE => "; check --url or REDIS_URL, and ask `leasehold doctor`",
-            code::DONE => "; `leasehold show` says how to let it run again",
-            _ => "",
-        };
-        Self::new(code, format!("{error}{help}"))
+        Self::new(code, text(&error))
+    }
+}
+
+/// An error in the words of this tool, where the library speaks of its own options.
+fn text(error: &LockError) -> String {
+    match error {
+        LockError::Busy { key, retry_after, kept, held_by_caller: false, .. } => {
+            let (left, why) = (short(*retry_after), "without --wait, a call does not wait");
+            if *kept {
+                return format!("`{key}` is kept for another {left}, and nobody holds it; {why}");
+            }
+            format!(
+                "`{key}` is held by others; {why}; a holder that does not renew its lease loses it \
+                 within {left}"
+            )
+        }
+        LockError::TimedOut { key, waited, held_by_caller: false, .. } => {
+            format!("`{key}` was held by others, or others were ahead, for {}", short(*waited))
+        }
+        LockError::Done { key, retry_after, .. } => format!(
+            "the work of `{key}` has succeeded, and counts as done for another {}; `leasehold show` \
+             says how to let it run again",
+            short(*retry_after)
+        ),
+        LockError::Store { .. } | LockError::Quorum { .. } => {
+            format!("{error}; check --url or REDIS_URL, and ask `leasehold doctor`")
+        }
+        _ => error.to_string(),
     }
 }
 

@@ -44,7 +44,7 @@ fn the_tool_has_codes_of_its_own() {
     let inner = ["run", "k", "--", tool, "run", "k", "--", "true"];
     let held = tell(&server, &inner);
     assert_eq!(held.code, 120, "{held:?}");
-    assert!(held.err.contains("others hold it"), "{held:?}");
+    assert!(held.err.contains("is held by others"), "{held:?}");
     let held = tell(&server, &["run", "k", "--", tool, "--json", "run", "k", "--", "true"]);
     let error: serde_json::Value = serde_json::from_str(&held.err).expect(&held.err);
     assert_eq!((&error["error"], &error["exit_code"]), (&"held".into(), &120.into()));
