@@ -172,7 +172,8 @@ pub(super) struct Watch {
 pub(super) struct Force {
     /// The name of the lock
     pub(super) key: String,
-    /// Takes it from these holders alone: a part of SERVICE@HOST:PROCESS, an owner, or an id
+    /// Takes it from these holders alone: a service, a host, HOST:PROCESS, SERVICE@HOST:PROCESS, an
+    /// owner, or an id
     #[arg(long, value_name = "HOLDER")]
     pub(super) holder: Vec<String>,
     /// Why. `show` says it for a day, with your name

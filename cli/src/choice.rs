@@ -42,7 +42,6 @@ enum Kind {
     ReentrantMutex,
     Semaphore,
     RwLock,
-    Foreign,
 }
 
 /// What comes first.
@@ -110,7 +109,6 @@ impl Kind {
             Self::ReentrantMutex => LockKind::ReentrantMutex,
             Self::Semaphore => LockKind::Semaphore,
             Self::RwLock => LockKind::RwLock,
-            Self::Foreign => LockKind::Foreign,
         };
         kind == Some(this)
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use leasehold::{Forced, Holder, LockInfo, LockKey, LockKind};
+use leasehold::{ClientInfo, Forced, Holder, LockInfo, LockKey, LockKind};
 use serde_json::json;
 
 use super::args::{Force, Server};
@@ -28,7 +28,13 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
         let _ = show::write(&mut err, &lock, &server.prefix);
     }
     if is_free {
-        return Err(Failure::new(code::NOTHING_DONE, format!("nobody holds `{}`", force.key)));
+        let (key, prefix) = (&force.key, &server.prefix);
+        let text = if lock.kind == Some(LockKind::Foreign) {
+            format!("`{key}` is not a lock: `leasehold show` says what to do")
+        } else {
+            format!("nobody holds `{key}` under the prefix `{prefix}`")
+        };
+        return Err(Failure::new(code::NOTHING_DONE, text));
     }
     let chosen = chosen(force, &lock)?;
     if chosen.iter().filter_map(|holder| holder.client.as_ref()).any(runs_command) {
@@ -71,25 +77,31 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
     let reason = reason.map_or_else(String::new, |reason| format!(" ({})", plain(reason)));
     let holders = counted(held, "holder");
     writeln!(out, "{}: taken from {holders}{reason}", plain(&force.key))?;
-    writeln!(out, "fencing token: {fence}")?;
-    tell("If the data checks fencing tokens: write this one, unless a greater one is there.");
+    // Permits have no tokens.
+    if lock.kind != Some(LockKind::Semaphore) {
+        writeln!(out, "fencing token: {fence}")?;
+        tell("If the data checks fencing tokens: write this one, unless a greater one is there.");
+    }
     for process in processes(&chosen) {
         tell(&format!("End the former holder, too: {process}"));
     }
     Ok(0)
 }
 
-/// The holders that lose it: all, or those that were named, by a part of `SERVICE@HOST:PROCESS`, by
-/// their owner, or by their id.
+/// The holders that lose it: all, or those that were named, by their process, by their owner, or by
+/// their id.
 fn chosen<'a>(force: &Force, lock: &'a LockInfo) -> Result<Vec<&'a Holder>, Failure> {
     let is_named = |holder: &&Holder, name: &String| {
-        client(holder.client.as_ref()).contains(name)
-            || holder.owner.as_ref() == Some(name)
-            || holder.id == *name
+        let process = holder.client.as_ref().is_some_and(|client| is_process(client, name));
+        process || holder.owner.as_ref() == Some(name) || holder.id == *name
     };
     for name in &force.holder {
         if !lock.holders.iter().any(|holder| is_named(&holder, name)) {
-            let text = format!("`{name}` holds `{}` not, or is none of those above", force.key);
+            let text = format!(
+                "no holder of `{}` is `{name}`: give its service, host, HOST:PROCESS, \
+                 SERVICE@HOST:PROCESS, owner or id, as `leasehold show` prints it",
+                force.key
+            );
             return Err(Failure::new(code::NOTHING_DONE, text));
         }
     }
@@ -97,6 +109,19 @@ fn chosen<'a>(force: &Force, lock: &'a LockInfo) -> Result<Vec<&'a Holder>, Fail
         force.holder.is_empty() || force.holder.iter().any(|name| is_named(holder, name))
     };
     Ok(lock.holders.iter().filter(is_chosen).collect())
+}
+
+/// Whole names alone: a part of one may be a part of another.
+fn is_process(client: &ClientInfo, name: &str) -> bool {
+    let ClientInfo { service, host, process, .. } = client;
+    let names = [
+        service.clone(),
+        host.clone(),
+        format!("{host}:{process}"),
+        format!("{service}@{host}"),
+        format!("{service}@{host}:{process}"),
+    ];
+    !name.is_empty() && names.iter().any(|it| it == name)
 }
 
 /// Each process once.

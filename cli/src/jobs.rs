@@ -62,6 +62,7 @@ pub(super) async fn run_again(
     let name = LockKey::new(key)?;
     let again = locks.run_again(&name, by, why.unwrap_or_default()).await?;
     let completed = again.completed.map(|at| humantime::format_rfc3339_seconds(at).to_string());
+    let completed_is_none = completed.is_none();
     let mut out = anstream::stdout();
     if json {
         let said = json!({
@@ -75,6 +76,10 @@ pub(super) async fn run_again(
         |at| format!("its success of {at} does not count any more"),
     );
     writeln!(out, "{}: {was}", plain(name.name()))?;
+    if completed_is_none && !again.is_running {
+        tell("Is that its name? `leasehold jobs` lists jobs. If it has failed, it runs again now.");
+        return Ok(code::NOTHING_DONE);
+    }
     tell(if again.is_running {
         "It runs now. When that run succeeds, it is done."
     } else {

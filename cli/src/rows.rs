@@ -21,11 +21,10 @@ const TITLES: [&str; COLUMNS] =
 const WIDTHS: [usize; COLUMNS] = [28, 9, 8, 7, 7, 32, 12, 12];
 
 /// Those that a narrow terminal has no room for, the least useful first.
-const DROPPED: [usize; 4] = [NOTE, OWNER, LEFT, KIND];
+const DROPPED: [usize; 3] = [NOTE, OWNER, KIND];
 
 const NAME: usize = 0;
 const KIND: usize = 1;
-const LEFT: usize = 3;
 const HOLDER: usize = 5;
 const OWNER: usize = 6;
 const NOTE: usize = 7;
@@ -104,7 +103,7 @@ impl Table {
         }
         if let Some(missing) = needed(&widths).checked_sub(columns) {
             // The end of the holder is its process.
-            let name = WIDTHS[NAME].saturating_sub(missing).max(8);
+            let name = WIDTHS[NAME].saturating_sub(missing).max(4);
             let more = missing.saturating_sub(WIDTHS[NAME] - name);
             (widths[NAME], widths[HOLDER]) =
                 (Some(name), Some(WIDTHS[HOLDER].saturating_sub(more).max(8)));

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use leasehold::{Lease, LockError, Locks, LossReason};
+use leasehold::{Lease, LockError, LockKind, Locks, LossReason};
 
 use self::acquire::acquire;
 pub(super) use self::guard::guard;
@@ -102,6 +102,9 @@ async fn say_who_holds(locks: &Locks, run: &Run, json: bool) -> Infallible {
 /// Who has held the lock longest. `None` if nobody does, or the store does not say.
 async fn holder(locks: &Locks, run: &Run) -> Option<String> {
     let lock = locks.inspect(run.key.as_str()).await.ok()?;
+    if lock.kind == Some(LockKind::Foreign) {
+        return Some("it is not a lock: `leasehold show` says what to do".to_owned());
+    }
     let holder = lock.longest_holder()?;
     let others = match lock.held - 1 {
         0 => String::new(),

@@ -20,7 +20,12 @@ pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, F
         writeln!(out, "{}", to_json(&lock)?)?;
     } else {
         write(&mut out, &lock, &server.prefix)?;
-        if lock.held == 0 && lock.waiting == 0 {
+        let is_unknown = lock.limit.is_none()
+            && lock.last_success.is_none()
+            && lock.last_forced.is_none()
+            && lock.job.is_none()
+            && lock.kind.is_none();
+        if lock.held == 0 && lock.waiting == 0 && is_unknown {
             tell(&nothing(server, "nobody holds it or waits for it"));
         }
     }

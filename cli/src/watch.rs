@@ -130,21 +130,22 @@ async fn redraw(locks: &Locks, watch: &Watch) -> Result<Infallible, Failure> {
     loop {
         let (lines, columns) = window().unwrap_or((24, 80));
         let most = lines.saturating_sub(3).max(1);
+        let mut why = None;
         let head = match Look::take(locks, &watch.choice, watch.sort, most).await {
             Ok(taken) => {
                 (look, seen) = (taken, Instant::now());
                 format!("{}  {}", now(), look.summary())
             }
             Err(failure) => {
-                let (age, why) = (short(seen.elapsed()), plain(&outage(failure)?));
-                format!("{}  as it was {age} ago: {why}", now())
+                why = Some(plain(&outage(failure)?));
+                format!("{}  as it was {} ago", now(), short(seen.elapsed()))
             }
         };
         let table = Table::within(columns);
         let mut page = Vec::new();
         writeln!(page, "{HOME}{}{CLEAR_LINE}", cut(&head, columns))?;
-        for missing in &look.missing {
-            let text = format!("some locks are missing: {missing}");
+        let missing = look.missing.iter().map(|it| format!("some locks are missing: {it}"));
+        for text in why.into_iter().chain(missing) {
             writeln!(page, "{}{CLEAR_LINE}", cut(&text, columns))?;
         }
         writeln!(page, "{}{CLEAR_LINE}", cut(&table.plain_header(), columns))?;

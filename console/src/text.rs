@@ -86,12 +86,14 @@ const SILENT: Duration = Duration::from_secs(75);
 #[must_use]
 pub fn heard(holder: &Holder) -> String {
     match holder.heard.map(|time| (time < SILENT, short(time))) {
-        Some((true, time)) => format!("lives: heard of {time} ago"),
+        Some((true, time)) => format!("heard of {time} ago; it says once a minute that it lives"),
         Some((false, time)) => {
             format!("stopped, dead or cut off from Redis: last heard of {time} ago")
         }
         None if holder.client.is_some() => "unknown".to_owned(),
-        None => "not heard of for three minutes, or its record is lost or out of reach".to_owned(),
+        None => "not known: Redis has lost its name, or does not say. If it lives, it says its name again \
+                 within a minute"
+            .to_owned(),
     }
 }
 
@@ -119,7 +121,9 @@ pub fn job_state(job: &JobInfo) -> String {
     if let Some(asked) = &job.asked_again {
         let ago = short(asked.at.elapsed().unwrap_or_default());
         let why = asked.why.as_deref().map_or_else(String::new, |why| format!(": {}", shown(why)));
-        parts.push(format!("to run again by {} {ago} ago{why}", shown(&asked.by)));
+        let has_run = job.last_success.is_some_and(|last| last.completed > asked.at);
+        let what = if has_run { "has run again, for" } else { "to run again, for" };
+        parts.push(format!("{what} {}, {ago} ago{why}", shown(&asked.by)));
     }
     parts.join("; ")
 }

@@ -11,8 +11,7 @@ end
 
 -- Notes the former holders for as long as their leases would have lasted, and who took the lock;
 -- tells the former holders to ask, and the first waiter.
-local function tell_forced(keys, taken, held, first, expiry_ms, now_ms)
-  redis.call('PEXPIRE', keys.forced, expiry_ms)
+local function tell_forced(keys, taken, held, first, now_ms)
   redis.call('ZREMRANGEBYSCORE', keys.forced, '-inf', now_ms)
   local last = redis.call('ZRANGE', keys.forced, -1, -1, 'WITHSCORES')[2]
   if last then redis.call('PEXPIRE', keys.forced, last - now_ms) end
@@ -32,16 +31,18 @@ local function force_all(keys, rec)
   local expiry_ms = make_room(keys, left_ms)
   if string.sub(rec, 1, 1) == 'M' then
     redis.call('ZADD', keys.forced, 'GT', now_ms + left_ms, taken[1])
+    redis.call('PEXPIRE', keys.forced, expiry_ms)
   else
     taken = redis.call('ZRANGE', keys.holders, '(' .. now_ms, '+inf', 'BYSCORE', 'LIMIT', 0, 64)
     held = redis.call('ZCOUNT', keys.holders, '(' .. now_ms, '+inf')
     redis.call('ZUNIONSTORE', keys.forced, 2, keys.forced, keys.holders, 'AGGREGATE', 'MAX')
+    redis.call('PEXPIRE', keys.forced, expiry_ms)
     redis.call('UNLINK', keys.holders)
   end
   local last_token, _, ended = fields(rec)
   local token = next_token(last_token)
   local free = string.sub(rec, 1, 1) .. 'F' .. NOBODY .. token .. flag .. ended
   redis.call('SET', keys.lock, free, 'PX', free_ms(token))
-  tell_forced(keys, taken, held, first, expiry_ms, now_ms)
+  tell_forced(keys, taken, held, first, now_ms)
   return {1, held, tonumber(token)}
 end

@@ -47,12 +47,13 @@ local first = first_waiter(keys.queue, keys.waiters, now_ms)
 local expiry_ms = make_room(keys, redis.call('PTTL', keys.lock))
 for _, holder in ipairs(taken) do
   redis.call('ZADD', keys.forced, 'GT', redis.call('ZSCORE', keys.holders, holder), holder)
-  take_out(keys.holders, holder)
 end
+redis.call('PEXPIRE', keys.forced, expiry_ms)
+for _, holder in ipairs(taken) do take_out(keys.holders, holder) end
 local token, writes = fields(rec), redis.call('ZSCORE', keys.holders, '!')
 if not writes or -writes <= now_ms then
   token = next_token(token)
   redis.call('SETRANGE', keys.lock, 36, token)
 end
-tell_forced(keys, taken, #taken, first, expiry_ms, now_ms)
+tell_forced(keys, taken, #taken, first, now_ms)
 return {1, #taken, tonumber(token)}

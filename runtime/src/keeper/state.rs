@@ -28,6 +28,8 @@ pub(super) struct KeeperState {
     agenda: Mutex<Agenda>,
     /// An entry is due sooner than the keeper knew, or a job has come.
     pub(super) changed: Notify,
+    /// A lease has a longer TTL than any before.
+    pub(super) longer: Notify,
     /// The client has ended.
     pub(super) ended: Notify,
     /// A job has finished.
@@ -48,6 +50,8 @@ impl std::fmt::Debug for AtExit {
 #[derive(Default)]
 pub(super) struct Agenda {
     pub(super) timetable: Timetable,
+    /// The longest TTL of any lease so far.
+    longest_ttl: Duration,
     jobs: Vec<(JobId, Job)>,
     /// Jobs that are queued or running.
     unfinished: BTreeSet<JobId>,
@@ -73,6 +77,7 @@ impl KeeperState {
             forks: forkguard::new(),
             agenda: Mutex::default(),
             changed: Notify::new(),
+            longer: Notify::new(),
             ended: Notify::new(),
             finished: Condvar::new(),
             at_exit: OnceLock::new(),
@@ -91,8 +96,17 @@ impl KeeperState {
 
     /// Puts a lease into the timetable, unless its holder has ended it: into the place that an
     /// earlier lease has left to it, if that one was due at the same time.
+    /// The longest TTL of any lease so far.
+    pub(super) fn longest_ttl(&self) -> Duration {
+        self.agenda().longest_ttl
+    }
+
     pub(super) fn schedule(&self, local: &Arc<LocalLease>, when: Instant, place: Option<Slot>) {
         let mut agenda = self.agenda();
+        if local.request.ttl > agenda.longest_ttl {
+            agenda.longest_ttl = local.request.ttl;
+            self.longer.notify_one();
+        }
         let before = place.and_then(|place| {
             if place.0 == when {
                 agenda.timetable.replace(place, local)

@@ -15,7 +15,7 @@ use super::{release, renew};
 use crate::core::error::{LockError, Outcome, Step};
 use crate::state::lease::{LONGEST_SLEEP, LocalLease};
 use crate::state::shutdown::{ActivityGuard, DRAIN};
-use crate::store::{Ask, CLIENT_KEPT, ClientInfo, Store, StoreError};
+use crate::store::{Ask, CLIENT_KEPT, ClientInfo, StoreError};
 use crate::system;
 
 /// How many renewals go in one batch, and how many batches are in flight at a time.
@@ -74,7 +74,7 @@ impl Thread {
 
 /// Works until the client has ended, and then finishes its work within a limit.
 async fn run(shared: Arc<KeeperState>, info: ClientInfo) {
-    let introduction = tokio::spawn(introduce(shared.store.clone(), info).boxed());
+    let introduction = tokio::spawn(introduce(shared.clone(), info).boxed());
     let ended = async {
         shared.ended.notified().await;
         tokio::time::sleep(DRAIN).await;
@@ -158,12 +158,22 @@ async fn renew_due(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
 }
 
 /// Writes the client's record of itself to the store, again and again.
-async fn introduce(store: Arc<dyn Store>, info: ClientInfo) {
+async fn introduce(shared: Arc<KeeperState>, info: ClientInfo) {
     loop {
-        if let Err(error) = store.introduce(&info, CLIENT_KEPT).await {
+        // As long as a lease that is left behind, or nobody could say whose it is.
+        let lasts = CLIENT_KEPT.max(shared.longest_ttl() + 2 * RECORD_INTERVAL);
+        if let Err(error) = shared.store.introduce(&info, lasts).await {
             tracing::debug!(error = %error.source, "the client's record of itself was not written");
         }
-        tokio::time::sleep(RECORD_INTERVAL).await;
+        let is_short = async {
+            while shared.longest_ttl() + RECORD_INTERVAL <= lasts {
+                shared.longer.notified().await;
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(RECORD_INTERVAL) => {}
+            () = is_short => {}
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use super::serialize::{seconds, some_seconds};
 use crate::core::fence::Fence;
 use crate::system;
 
-/// How long the store remembers a client after it has said that it lives.
+/// How long the store remembers a client after it has said that it lives, at least: longer than any of
+/// its leases.
 pub(crate) const CLIENT_KEPT: Duration = Duration::from_secs(180);
 
 /// One holder of a lock, in [`LockInfo::holders`](crate::LockInfo::holders).
@@ -61,7 +62,7 @@ pub struct Holder {
     pub remaining: Duration,
     /// How long ago its client last told the store that it lives. It does so once a minute, so after
     /// more than that its process is stopped, dead or cut off from the store; one that hangs is heard of
-    /// all the same. `None` if the store does not know the client, as three minutes after its end.
+    /// all the same. `None` if the store does not know the client, as after a loss of its data.
     #[cfg_attr(
         feature = "serde",
         serde(rename = "heard_seconds_ago", serialize_with = "some_seconds")

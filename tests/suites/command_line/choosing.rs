@@ -137,7 +137,7 @@ async fn an_outage_leaves_the_last_table() {
     };
     shows("1 lock", &mut out);
     let frozen = server.freeze().await;
-    shows("ago: the lock store", &mut out);
+    shows("ago\u{1b}[K\r\nthe lock store", &mut out);
     drop(frozen);
     shows("1 lock", &mut out);
     watch.kill().unwrap();

@@ -95,10 +95,14 @@ async fn one_holder_of_several_is_freed() {
 
     let nobody = tell(&server, &["force", "pool", "--holder", "nobody@", "--yes"]);
     assert_eq!(nobody.code, 1, "{nobody:?}");
-    assert!(nobody.err.contains("`nobody@` holds `pool` not"), "{nobody:?}");
+    assert!(nobody.err.contains("no holder of `pool` is `nobody@`"), "{nobody:?}");
+    for part in ["", "hang", "hangs@"] {
+        let told = tell(&server, &["force", "pool", "--holder", part, "--yes"]);
+        assert_eq!((told.code, hangs.is_held(), works.is_held()), (1, true, true), "{told:?}");
+    }
     let why = ["--reason", "TICKET-7"];
     let forced =
-        tell(&server, &[&["force", "pool", "--holder", "hangs@", "--yes"], &why[..]].concat());
+        tell(&server, &[&["force", "pool", "--holder", "hangs", "--yes"], &why[..]].concat());
     assert!(forced.out.contains("pool: taken from 1 holder (TICKET-7)"), "{forced:?}");
     assert!(forced.err.contains("End the former holder, too: hangs@"), "{forced:?}");
     assert!(!forced.err.contains("too: works@"), "it is healthy: {forced:?}");
@@ -126,7 +130,7 @@ async fn the_question_says_what_is_taken() {
     let other = Locks::builder().service("works").connect(&server.url()).await.unwrap();
     let second = other.semaphore("pool", 3).acquire().await.unwrap();
     until("clients have names", || tell(&server, &["show", "pool"]).out.matches('@').count() == 3);
-    let mut force = on_terminal(&server, &["force", "pool", "--holder", "hangs@"]);
+    let mut force = on_terminal(&server, &["force", "pool", "--holder", "hangs"]);
     let mut force = force.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     force.stdin.as_mut().unwrap().write_all(b"n\n").unwrap();
     let told = force.wait_with_output().unwrap();

@@ -63,10 +63,17 @@ async fn done_work_runs_again() {
     assert!(again.out.starts_with("nightly: its success of 20"), "{again:?}");
     let running = nightly.try_lock().await.unwrap();
     let shown = tell(&server, &["show", "nightly"]).out;
-    assert!(shown.contains("to run again by ann ") && shown.contains(": wrong totals"), "{shown}");
+    assert!(
+        shown.contains("to run again, for ann, ") && shown.contains(": wrong totals"),
+        "{shown}"
+    );
+    let unknown = tell(&server, &["run-again", "nightlyy"]);
+    assert_eq!((unknown.code, unknown.err.contains("Is that its name?")), (1, true), "{unknown:?}");
     let again = tell(&server, &["run-again", "nightly", "--json"]);
     let said: Value = serde_json::from_str(&again.out).unwrap();
     assert_eq!((&said["completed"], &said["is_running"]), (&Value::Null, &true.into()));
     running.complete().await.unwrap();
+    let shown = tell(&server, &["show", "nightly"]).out;
+    assert!(shown.contains("has run again, for "), "{shown}");
     assert!(matches!(nightly.try_lock().await, Err(LockError::Done { .. })));
 }

@@ -28,10 +28,16 @@ async fn a_limit_is_set_listed_and_unset() {
     let why = ["--by", "ann", "--why", "incident \u{1b}[2J42"];
     let closed = tell(&server, &[&["limit", "set", "render", "0"][..], &why].concat());
     assert_eq!((closed.code, &*closed.out), (0, "render: closed, nobody gets in\n"), "{closed:?}");
+    let shown = tell(&server, &["show", "render"]);
+    assert!(shown.out.contains("closed, set for `render` by ann"), "{shown:?}");
     let error = timeout(MINUTE, waiter).await.unwrap().unwrap().unwrap_err();
     assert!(matches!(&error, LockError::Closed { .. }), "{error}");
     assert!(error.to_string().contains("ann"), "{error}");
-    drop(held);
+    held.release().await.unwrap();
+    // Nobody holds it, and still nobody gets in.
+    let shown = tell(&server, &["show", "render"]);
+    assert!(shown.out.contains("closed, set for"), "{shown:?}");
+    assert!(!shown.err.contains("prefixes"), "it is not the prefix: {shown:?}");
 
     let set = tell(&server, &["limit", "set", "tenant:{id}", "2", "--label"]);
     assert_eq!((set.code, &*set.out), (0, "tenant:{id}: at most 2\n"), "{set:?}");

@@ -242,7 +242,7 @@ async fn a_holder_that_has_fallen_silent_is_shown_as_such() {
     let locks = Locks::connect(&server.url()).await.unwrap();
     let lease = locks.mutex("order:42").lock().await.unwrap();
     let shown = || tell(&server, &["show", "order:42"]).out;
-    until("its process is known", || shown().contains("its process    lives: heard of"));
+    until("its process is known", || shown().contains("its process    heard of"));
     let client = locks.inspect("order:42").await.unwrap().holders[0].client.clone().unwrap().id;
     let mut redis = server.redis().await;
     let key = format!("leasehold:client:{{{client}}}");
@@ -252,8 +252,30 @@ async fn a_holder_that_has_fallen_silent_is_shown_as_such() {
     assert!(silent.contains("stopped, dead or cut off from Redis"), "{silent}");
     assert!(silent.contains("2m00s ago"), "{silent}");
     redis::cmd("DEL").arg(&key).exec_async(&mut redis).await.unwrap();
-    assert!(shown().contains("not heard of for three minutes"));
+    assert!(shown().contains("its process    not known"));
     drop(lease);
+}
+
+/// Whoever is called after five minutes still learns whose the lock is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_is_known_for_as_long_as_its_leases() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let _short = locks.mutex("short").lock().await.unwrap();
+    until("it has a name", || tell(&server, &["ls"]).out.contains('@'));
+    let client = locks.inspect("short").await.unwrap().holders[0].client.clone().unwrap().id;
+    let _long = locks.mutex("long").ttl(Duration::from_secs(600)).lock().await.unwrap();
+    let mut redis = server.redis().await;
+    loop {
+        let mut ask = redis::cmd("PTTL");
+        let left = ask.arg(format!("leasehold:client:{{{client}}}")).query_async(&mut redis);
+        let left: u64 = left.await.unwrap();
+        if left > 600_000 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(tell(&server, &["show", "long"]).out.contains("its process    heard of 0."));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -34,7 +34,7 @@ async fn a_job_is_shown_and_runs_again() {
     assert_eq!((answer.status, answer.header("location")), (StatusCode::SEE_OTHER, "./jobs"));
     let running = nightly.try_lock().await.unwrap();
     let page = get(&app, "/locks/jobs").await.text;
-    assert!(page.contains("to run again by ann") && page.contains("&#60;i&#62;42"), "{page}");
+    assert!(page.contains("to run again, for ann") && page.contains("&#60;i&#62;42"), "{page}");
     assert!(page.contains("runs for 0.0s on "), "{page}");
     let answer = sent(&app, "/locks/jobs", "same-origin", &form).await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER);

@@ -306,7 +306,7 @@ async fn every_key_has_an_expiry_and_every_connection_a_name() {
 
     let mut redis = server.redis().await;
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();
-    assert_eq!(keys.len(), 13, "{keys:?}");
+    assert_eq!(keys.len(), 14, "{keys:?}");
     for key in &keys {
         assert!(key.starts_with("shop:"), "{key}");
         let left: i64 = redis::cmd("PTTL").arg(key).query_async(&mut redis).await.unwrap();

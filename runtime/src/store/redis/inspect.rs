@@ -22,8 +22,7 @@ use crate::core::key::LockKey;
 use crate::store::inspection::MOST;
 use crate::store::job_info::JobNotes;
 use crate::store::{
-    CLIENT_KEPT, ClientId, ClientInfo, Holder, LastSuccess, LockInfo, LockKind, RequestId,
-    StoreError, Waiter,
+    ClientId, ClientInfo, Holder, LastSuccess, LockInfo, LockKind, RequestId, StoreError, Waiter,
 };
 
 /// A token this much ahead of the server's clock says that the clock was set back. A lock that goes from
@@ -79,11 +78,11 @@ type Known = (ClientInfo, Option<Duration>);
 
 /// Reads a client's description; there is none if its process is no number.
 fn client(id: ClientId, answer: &Value) -> Option<Known> {
-    let [service, host, process, left] = array(answer) else { return None };
+    let [service, host, process, lasts, left] = array(answer) else { return None };
     let process = text(process).parse().ok()?;
     let info = ClientInfo { id, service: text(service), host: text(host), process };
-    let left = number(left).map(Duration::from_millis);
-    Some((info, left.and_then(|left| CLIENT_KEPT.checked_sub(left))))
+    let heard = number(lasts).zip(number(left)).and_then(|(lasts, left)| lasts.checked_sub(left));
+    Some((info, heard.map(Duration::from_millis)))
 }
 
 /// The answer of the script that looks at a lock.

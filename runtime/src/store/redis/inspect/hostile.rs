@@ -64,8 +64,11 @@ fn texts() -> impl Strategy<Value = Value> {
 /// The service, the host and the process of a client, or nearly.
 fn description() -> impl Strategy<Value = Value> {
     let text = || prop::collection::vec(any::<u8>(), 0..9).prop_map(bulk);
-    (text(), text(), prop_oneof![number(), text()], number())
-        .prop_map(|(service, host, process, left)| Value::Array(vec![service, host, process, left]))
+    (text(), text(), prop_oneof![number(), text()], number(), number()).prop_map(
+        |(service, host, process, lasts, left)| {
+            Value::Array(vec![service, host, process, lasts, left])
+        },
+    )
 }
 
 fn nearly_ours() -> impl Strategy<Value = Value> {
