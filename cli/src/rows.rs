@@ -25,9 +25,13 @@ const DROPPED: [usize; 3] = [NOTE, OWNER, KIND];
 
 const NAME: usize = 0;
 const KIND: usize = 1;
+const LEFT: usize = 3;
 const HOLDER: usize = 5;
 const OWNER: usize = 6;
 const NOTE: usize = 7;
+
+/// With fewer columns than this there is no room for what is left of a lease.
+const NARROW: usize = 64;
 
 /// The space between two columns.
 const GAP: usize = 2;
@@ -100,6 +104,9 @@ impl Table {
             if needed(&widths) > columns {
                 widths[column] = None;
             }
+        }
+        if columns < NARROW {
+            widths[LEFT] = None;
         }
         if let Some(missing) = needed(&widths).checked_sub(columns) {
             // The end of the holder is its process.
@@ -208,9 +215,10 @@ mod tests {
             let table = Table::within(columns);
             let line = table.row(&row);
             assert!(line.width() <= columns, "{columns}: {line}");
-            for needed in ["6m10s", "200", ":81234", ":42"] {
+            for needed in ["6m10s", "200", ":81234", "42"] {
                 assert!(line.contains(needed), "{columns}: {line}");
             }
+            assert_eq!(line.contains("29s"), columns > NARROW, "{columns}: {line}");
             let header = table.plain_header();
             assert!(header.contains("HOLDER"), "{header}");
             assert_eq!(line.contains("TICKET-7"), columns >= 132, "{columns}: {line}");
