@@ -49,7 +49,7 @@ impl Snapshot {
         for name in NAMES {
             let key = LockKey::new(name).expect("a name");
             let keys = ROLES.map(|role| key.in_store("leasehold", role));
-            let [lock, holders, queue, waiters, forced, intent, _] = &keys;
+            let [lock, holders, queue, waiters, forced, intent, ..] = &keys;
             commands.cmd("GET").arg(lock).cmd("HGETALL").arg(waiters);
             commands.cmd("GET").arg(intent);
             for set in [holders, queue, forced] {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use leasehold::store::{Kind, LIVE_MOST, Owner, Request};
 
-pub(super) const ROLES: [&str; 7] =
-    ["lock", "holders", "queue", "waiters", "forced", "intent", "done"];
+pub(super) const ROLES: [&str; 8] =
+    ["lock", "holders", "queue", "waiters", "forced", "intent", "done", "freed"];
 
 /// Members of the set of holders with this score or less are marks: `~` and a client that may keep
 /// a lease without using it, or `!` and one that was asked to release it.
