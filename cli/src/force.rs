@@ -3,12 +3,12 @@
 use std::io::{self, IsTerminal, Write};
 
 use leasehold::{ClientInfo, Forced, Holder, LockInfo, LockKey, LockKind};
+use leasehold_console::runs_command;
 use serde_json::json;
 
 use super::args::{Force, Server};
 use super::failure::{Failure, code};
 use super::limit::user;
-use super::rows::runs_command;
 use super::show;
 use super::text::{client, counted, plain, tell};
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use leasehold::{ClientInfo, LockInfo, LockKind};
+use leasehold::{LockInfo, LockKind};
 
 use super::text::{client, middle, pad, plain, short};
 
@@ -164,14 +164,6 @@ impl Table {
         line.truncate(line.trim_end().len());
         line
     }
-}
-
-/// The service of a client begins with this if it runs a command under its lock.
-pub(super) const RUN: &str = "leasehold run ";
-
-/// True if the client is the tool, which runs a command under its lock.
-pub(super) fn runs_command(client: &ClientInfo) -> bool {
-    client.service.starts_with(RUN)
 }
 
 pub(super) fn kind(kind: Option<LockKind>) -> &'static str {

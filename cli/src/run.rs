@@ -22,6 +22,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use leasehold::{Lease, LockError, LockKind, Locks, LossReason};
+use leasehold_console::RUN;
 
 use self::acquire::acquire;
 pub(super) use self::guard::guard;
@@ -30,7 +31,6 @@ use self::supervise::{Ending, start_guard};
 use self::wire::Pace;
 use super::args::{Run, Server, Waiting};
 use super::failure::{Failure, code};
-use super::rows::RUN;
 use super::text::{client, counted, plain, short, tell};
 
 /// How long a call waits before it says who holds the lock.

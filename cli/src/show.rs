@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use leasehold::{Holder, LastSuccess, LockInfo, LockKey, LockKind, Waiter};
-use leasehold_console::{heard, job_state};
+use leasehold_console::{heard, job_state, reason, runs_command};
 
 use super::args::Server;
 use super::failure::Failure;
 use super::ls::{nothing, to_json};
-use super::rows::{kind, runs_command};
+use super::rows::kind;
 use super::text::{client, counted, plain, short, tell};
 
 pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, Failure> {
@@ -45,7 +45,7 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
     let kind = lock.kind.map_or_else(String::new, |known| format!("{}, ", kind(Some(known))));
     writeln!(out, "{}: {kind}{state}, {} waiting", plain(&lock.name), lock.waiting)?;
     if let Some(set) = &lock.limit {
-        let why = set.why.as_deref().map_or_else(String::new, |why| format!(": {}", plain(why)));
+        let why = reason(set.why.as_deref());
         let what =
             if set.limit == 0 { "closed".to_owned() } else { format!("limit {}", set.limit) };
         let at = humantime::format_rfc3339_seconds(set.at);
@@ -82,7 +82,7 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
     if let Some(forced) = &lock.last_forced {
         let at = humantime::format_rfc3339_seconds(forced.at);
         let (from, by) = (counted(forced.held, "holder"), plain(&forced.by));
-        let why = forced.why.as_deref().map_or_else(String::new, |why| format!(": {}", plain(why)));
+        let why = reason(forced.why.as_deref());
         writeln!(out, "  taken by force from {from} at {at}, by {by}{why}")?;
     }
     let limits: BTreeSet<_> = lock.waiters.iter().filter_map(|waiter| waiter.limit).collect();

@@ -12,7 +12,7 @@ use super::down::Down;
 use super::form::Form;
 use super::frame::{Asked, Frame, html};
 use super::query::Query;
-use super::text::{render, short, shown};
+use super::text::{reason, render, short, shown};
 use super::time::Time;
 use super::token::Token;
 
@@ -62,7 +62,7 @@ impl Row {
 /// A limit in one line, for the page about a lock.
 pub(super) fn summary(set: &LimitOverride) -> String {
     let limit = if set.limit == 0 { "0, closed".to_owned() } else { set.limit.to_string() };
-    let why = set.why.as_deref().map_or_else(String::new, |why| format!(": {}", shown(why)));
+    let why = reason(set.why.as_deref());
     let (of, by) = (shown(&set.of.to_string()), shown(&set.by));
     let ago = short(set.at.elapsed().unwrap_or_default());
     format!("{limit}, set for {of} by {by} {ago} ago{why}")

@@ -17,7 +17,7 @@ use super::holders::Line;
 use super::limits;
 use super::live::{Look, Topic};
 use super::query::link;
-use super::text::{counted, kind, render, short, shown};
+use super::text::{counted, kind, reason, render, short, shown};
 use super::time::Time;
 use leasehold::{ForcedBy, LastSuccess, LockError, LockInfo, LockKey, LockKind};
 
@@ -152,7 +152,7 @@ fn state(info: &LockInfo) -> &'static str {
 }
 
 fn taken(forced: &ForcedBy) -> (Time, String) {
-    let why = forced.why.as_deref().map_or_else(String::new, |why| format!(": {}", shown(why)));
+    let why = reason(forced.why.as_deref());
     let from = counted(forced.held, "holder");
     (Time::of(forced.at), format!("from {from}, by {}{why}", shown(&forced.by)))
 }

@@ -97,6 +97,21 @@ pub fn heard(holder: &Holder) -> String {
     }
 }
 
+/// Why somebody has done something, behind what it was; nothing if that was not said.
+#[must_use]
+pub fn reason(why: Option<&str>) -> String {
+    why.map_or_else(String::new, |why| format!(": {}", shown(why)))
+}
+
+/// The service of a client begins with this if it is the tool, which runs a command under its lock.
+pub const RUN: &str = "leasehold run ";
+
+/// True if the client is the tool, which runs a command under its lock.
+#[must_use]
+pub fn runs_command(client: &ClientInfo) -> bool {
+    client.service.starts_with(RUN)
+}
+
 /// How a job goes, in a line: what is wrong first.
 #[must_use]
 pub fn job_state(job: &JobInfo) -> String {
@@ -120,7 +135,7 @@ pub fn job_state(job: &JobInfo) -> String {
     }
     if let Some(asked) = &job.asked_again {
         let ago = short(asked.at.elapsed().unwrap_or_default());
-        let why = asked.why.as_deref().map_or_else(String::new, |why| format!(": {}", shown(why)));
+        let why = reason(asked.why.as_deref());
         let has_run = job.last_success.is_some_and(|last| last.completed > asked.at);
         let what = if has_run { "has run again, for" } else { "to run again, for" };
         parts.push(format!("{what} {}, {ago} ago{why}", shown(&asked.by)));
@@ -146,9 +161,6 @@ pub(super) const fn kind(kind: Option<LockKind>) -> &'static str {
     }
 }
 
-/// The service of a client begins with this if it is the tool, which runs a command under its lock.
-const RUN: &str = "leasehold run ";
-
 /// A client as a page shows it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClientText {
@@ -168,7 +180,7 @@ impl ClientText {
             host: shown(&client.host),
             process: client.process,
             id: shown(&client.id.to_string()),
-            runs_command: client.service.starts_with(RUN),
+            runs_command: runs_command(client),
             link: link("client", [("id", client.id.to_string().into())]),
         }
     }

@@ -5,22 +5,27 @@ use std::time::Duration;
 use leasehold::{Lease, LockError, Locks, LossReason};
 use leasehold_tests::server::Server;
 
-async fn held(locks: &Locks) -> [Lease; 3] {
+async fn lose_data(server: &Server) {
+    redis::cmd("FLUSHALL").exec_async(&mut server.redis().await).await.unwrap();
+}
+
+/// A server that has lost its data, and the leases that it had granted before.
+async fn with_lost_data() -> (Server, Locks, [Lease; 3]) {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
     let ttl = Duration::from_secs(3);
-    [
+    let leases = [
         locks.mutex("a").ttl(ttl).lock().await.unwrap(),
         locks.semaphore("b", 1).ttl(ttl).acquire().await.unwrap(),
         locks.rw_lock("c").ttl(ttl).write().await.unwrap(),
-    ]
+    ];
+    lose_data(&server).await;
+    (server, locks, leases)
 }
 
 #[tokio::test]
 async fn a_renewal_says_that_the_record_is_gone() {
-    let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
-    let mut redis = server.redis().await;
-    let leases = held(&locks).await;
-    redis::cmd("FLUSHALL").exec_async(&mut redis).await.unwrap();
+    let (_server, _locks, leases) = with_lost_data().await;
     for lease in leases {
         assert_eq!(lease.lost().await, LossReason::Gone, "{}", lease.key());
         let error = lease.release().await.unwrap_err();
@@ -30,18 +35,14 @@ async fn a_renewal_says_that_the_record_is_gone() {
 
 #[tokio::test]
 async fn a_release_says_that_the_record_is_gone() {
-    let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
-    let mut redis = server.redis().await;
-    let leases = held(&locks).await;
-    redis::cmd("FLUSHALL").exec_async(&mut redis).await.unwrap();
+    let (server, locks, leases) = with_lost_data().await;
     for lease in leases {
         let key = lease.key().clone();
         let Err(LockError::Lost { reason, .. }) = lease.release().await else { panic!("{key}") };
         assert_eq!(reason, LossReason::Gone, "{key}");
     }
     let done = locks.mutex("d").once(Duration::from_secs(60)).lock().await.unwrap();
-    redis::cmd("FLUSHALL").exec_async(&mut redis).await.unwrap();
+    lose_data(&server).await;
     let Err(LockError::Lost { reason, .. }) = done.complete().await else { panic!("it completes") };
     assert_eq!(reason, LossReason::Gone);
 }
@@ -51,9 +52,8 @@ async fn a_release_says_that_the_record_is_gone() {
 async fn a_record_that_another_has_written_since_is_taken() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
-    let mut redis = server.redis().await;
     let lease = locks.mutex("a").ttl(Duration::from_secs(3)).lock().await.unwrap();
-    redis::cmd("FLUSHALL").exec_async(&mut redis).await.unwrap();
+    lose_data(&server).await;
     let _next = Locks::connect(&server.url()).await.unwrap().mutex("a").try_lock().await.unwrap();
     assert_eq!(lease.lost().await, LossReason::Taken);
 }
