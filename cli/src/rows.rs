@@ -62,7 +62,7 @@ impl Row {
         let note = first.and_then(|holder| holder.note.as_deref());
         let cells = [
             plain(&lock.name),
-            kind(lock.kind).to_owned(),
+            kind_and_permits(lock),
             or_none(first.and_then(|holder| holder.held_for).map(short)),
             or_none(left.map(short)),
             lock.waiting.to_string(),
@@ -71,6 +71,15 @@ impl Row {
             note.map(plain).unwrap_or_default(),
         ];
         Self { cells: cells.map(Into::into), is_waited_for: lock.waiting > 0 }
+    }
+}
+
+/// The kind; of a semaphore how many permits are held, and of how many.
+fn kind_and_permits(lock: &LockInfo) -> String {
+    match &*lock.limits() {
+        [] => kind(lock.kind).to_owned(),
+        [limit] => format!("sem {}/{limit}", lock.permits_held()),
+        [least, .., most] => format!("sem {}/{least}-{most}", lock.permits_held()),
     }
 }
 

@@ -1,10 +1,9 @@
 //! `show`: all holders and waiters of one lock.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use leasehold::{Holder, LastSuccess, LockInfo, LockKey, LockKind, Waiter};
-use leasehold_console::{heard, job_state, reason, runs_command};
+use leasehold_console::{heard, job_state, permits, reason, runs_command};
 
 use super::args::Server;
 use super::failure::Failure;
@@ -75,6 +74,9 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
             "  locks are held, and those of dead processes stay held for as much longer"
         )?;
     }
+    if let Some(permits) = permits(lock) {
+        writeln!(out, "  permits  {permits}")?;
+    }
     for holder in &lock.holders {
         write_holder(out, holder)?;
     }
@@ -84,17 +86,6 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
         let (from, by) = (counted(forced.held, "holder"), plain(&forced.by));
         let why = reason(forced.why.as_deref());
         writeln!(out, "  taken by force from {from} at {at}, by {by}{why}")?;
-    }
-    let limits: BTreeSet<_> = lock.waiters.iter().filter_map(|waiter| waiter.limit).collect();
-    let texts: Vec<_> = limits.iter().map(u32::to_string).collect();
-    match texts.len() {
-        0 => {}
-        1 => writeln!(out, "  limit    {}, as its waiters ask", texts[0])?,
-        _ => writeln!(
-            out,
-            "  limit    its waiters disagree: {}; two versions of a service run",
-            texts.join(" and ")
-        )?,
     }
     for waiter in &lock.waiters {
         write_waiter(out, waiter)?;

@@ -71,7 +71,9 @@ use self::place::Place;
 use self::token::Token;
 // For the tool, which shows the same texts.
 #[doc(hidden)]
-pub use self::text::{RUN, client, counted, heard, job_state, reason, runs_command, short, shown};
+pub use self::text::{
+    RUN, client, counted, heard, job_state, permits, reason, runs_command, short, shown,
+};
 use leasehold::Locks;
 use tokio::time::Instant;
 

@@ -17,7 +17,7 @@ use super::holders::Line;
 use super::limits;
 use super::live::{Look, Topic};
 use super::query::link;
-use super::text::{counted, kind, reason, render, short, shown};
+use super::text::{counted, kind, permits, reason, render, short, shown};
 use super::time::Time;
 use leasehold::{ForcedBy, LastSuccess, LockError, LockInfo, LockKey, LockKind};
 
@@ -49,6 +49,7 @@ struct Part {
     kept: Option<Time>,
     /// When it was, and for how long it counts.
     success: Option<(Time, String)>,
+    permits: Option<String>,
     limit: Option<String>,
     /// When it was last taken by force, and by whom.
     taken: Option<(Time, String)>,
@@ -125,6 +126,7 @@ fn part(info: &LockInfo, history: &History) -> String {
         waiting: info.waiting,
         kept: info.kept.map(Time::until),
         success: info.last_success.as_ref().map(success),
+        permits: permits(info),
         limit: info.limit.as_deref().map(limits::summary),
         taken: info.last_forced.as_deref().map(taken),
         clock_behind: info.clock_behind.map(short),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use askama::Template;
 
 use super::query::link;
-use leasehold::{ClientInfo, Holder, JobInfo, LockKind};
+use leasehold::{ClientInfo, Holder, JobInfo, LockInfo, LockKind};
 
 /// Rendering writes to memory alone, and nothing that is shown fails to be written.
 pub(super) fn render(template: &impl Template) -> String {
@@ -94,6 +94,25 @@ pub fn heard(holder: &Holder) -> String {
         None => "not known: Redis has lost its name, or does not say. If it lives, it says its name again \
                  within a minute"
             .to_owned(),
+    }
+}
+
+/// How many permits of a semaphore are held, and of how many; nothing where no limit is known.
+#[must_use]
+pub fn permits(lock: &LockInfo) -> Option<String> {
+    let least = if lock.held > lock.holders.len() as u64 { "at least " } else { "" };
+    let (held, limits) = (lock.permits_held(), lock.limits());
+    match &*limits {
+        [] => None,
+        [limit] => Some(format!("{least}{held} of {limit} are held")),
+        many => {
+            let many: Vec<_> = many.iter().map(u32::to_string).collect();
+            Some(format!(
+                "{least}{held} are held; callers disagree on the limit: {}, as while two versions of a \
+                 service run",
+                many.join(" and ")
+            ))
+        }
     }
 }
 

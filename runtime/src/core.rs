@@ -25,4 +25,5 @@ pub(crate) mod rate;
 pub(crate) mod store_error;
 pub(crate) mod sync;
 pub(crate) mod system_time;
+pub(crate) mod time_text;
 pub(crate) mod timers;

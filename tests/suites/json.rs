@@ -53,6 +53,7 @@ async fn durations_are_seconds_and_tokens_are_numbers() {
             }],
             "held": 1,
             "kept_seconds": null,
+            "last_limit": null,
             "limit": null,
             "waiters": [{
                 "owner": "worker-7",

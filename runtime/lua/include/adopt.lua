@@ -23,6 +23,6 @@ local function adopt(lock, holders, holder, from, ttl_ms)
   local expiry_ms = rest_ms(holders, now_ms)
   redis.call('PEXPIRE', holders, expiry_ms)
   local rec_ms = stays_ms(token, expiry_ms, now_ms)
-  redis.call('SET', lock, KIND .. 'H' .. NOBODY .. token .. flag .. ended, 'PX', rec_ms)
+  redis.call('SET', lock, KIND .. 'H' .. string.sub(rec, 3, 36) .. token .. flag .. ended, 'PX', rec_ms)
   return {1, tonumber(own)}
 end

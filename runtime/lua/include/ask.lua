@@ -11,6 +11,7 @@ local function look(keys, id, ttl_ms, waits)
   end
   if not is_record(rec) then return busy(keys.lock, ttl_ms) end
   local token, flag, ended = fields(rec)
+  keys.limit = string.sub(rec, 3, 36)
   if ended == id then return {2} end
   if is_other(rec, KIND) then return other_kind(keys, rec, waits_in(waits) > 0) end
   return nil, token, flag, ended, flag == '0'
@@ -29,7 +30,7 @@ local function let_in(keys, holder, ttl_ms, token, flag, ended, now)
   token, own = fence(keys.holders, holder, token, now)
   local now_ms = to_ms(now)
   local expiry_ms = stays_ms(token, put_in(keys.holders, holder, ttl_ms, now_ms), now_ms)
-  redis.call('SET', keys.lock, KIND .. 'H' .. NOBODY .. token .. flag .. ended, 'PX', expiry_ms)
+  redis.call('SET', keys.lock, KIND .. 'H' .. (keys.limit or NOBODY) .. token .. flag .. ended, 'PX', expiry_ms)
   return {1, tonumber(own)}
 end
 
@@ -52,7 +53,7 @@ local function line_up(keys, holder, limit, ttl_ms, waits, token, flag, ended, n
   own, token, offers = serve(keys, holder, ttl_ms, token, now)
   -- All waiters were dead.
   if is_alone and fits(keys.holders, holder, limit, now_ms) then
-    token, own = fence(keys.holders, holder, token, now)
+    keys.limit, token, own = counted(limit), fence(keys.holders, holder, token, now)
     put_in(keys.holders, holder, ttl_ms, now_ms)
   end
   if own or offers[1] or not flag then

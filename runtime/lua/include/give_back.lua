@@ -10,7 +10,10 @@ local function move_on(keys, rec, id, now)
   if not rec then first, said = first_waiter(keys.queue, keys.waiters, now_ms) end
   if first and kind_in(said) ~= KIND then return end
   local token, flag, offers, _ = NO_TOKEN, nil, {}, nil
-  if rec then token, flag = fields(rec) end
+  if rec then
+    token, flag = fields(rec)
+    keys.limit = string.sub(rec, 3, 36)
+  end
   if not nobody_waits(flag, keys.queue) then
     _, token, offers = serve(keys, nil, nil, token, now)
   end

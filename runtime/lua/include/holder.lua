@@ -2,9 +2,14 @@
 ---
 --- A holder is the request id and how it holds: `:3` for a weight above 1, `e` for a
 --- reentrant mutex, `r` for a reader, `w` for a writer; then `@` and the owner's name if it
---- has one; then a line's end and the note if it has one.
+--- has one; then a line's end and the note if it has one. Goes after include/record.
 
 local SINCE = '^'
+
+-- What the record of a held lock has in the holder's place: a semaphore's limit, or nothing.
+local function counted(limit)
+  return string.sub(NOBODY .. limit, -34)
+end
 
 -- By how much its weight is above 1.
 local function excess(holder)

@@ -33,7 +33,7 @@ local function permit_acquire_fast(each)
     redis.call('ZADD', holders, -now_ms, '^' .. id)
   end
   if not is_there then redis.call('PEXPIRE', holders, expiry_ms) end
-  redis.call('SET', lock, 'SH' .. NOBODY .. token .. '0' .. ended, 'PX', expiry_ms)
+  redis.call('SET', lock, 'SH' .. string.sub(NOBODY .. limit, -34) .. token .. '0' .. ended, 'PX', expiry_ms)
   return {1, 0}
 end
 

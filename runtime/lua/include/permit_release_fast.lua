@@ -14,13 +14,13 @@ local function permit_release_fast(each)
   if not deadline_ms or tonumber(deadline_ms) <= now_ms then return nil end
   redis.call('ZREM', holders, id, '^' .. id)
   -- Held until the last lease ends. If there is no live one, the set is deleted.
-  local state, expiry_ms, last = 'F', GRACE_MS, redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]
+  local state, expiry_ms, last = 'F' .. NOBODY, GRACE_MS, redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]
   if last then
     local left_ms = math.max(last - now_ms, 0)
-    if left_ms > 0 then state, expiry_ms = 'H', left_ms end
+    if left_ms > 0 then state, expiry_ms = string.sub(rec, 2, 36), left_ms end
     redis.call('PEXPIRE', holders, left_ms)
   end
-  redis.call('SET', lock, 'S' .. state .. NOBODY .. string.sub(rec, 37, 52) .. '0' .. id, 'PX', expiry_ms)
+  redis.call('SET', lock, 'S' .. state .. string.sub(rec, 37, 52) .. '0' .. id, 'PX', expiry_ms)
   return 1
 end
 

@@ -3,7 +3,8 @@
 ---   bytes  field
 ---    1      kind   M mutex, E reentrant mutex, S semaphore, R read-write lock
 ---    2      state  H held, O offered to a waiter, K kept (hold_at_least), F free
----    3-36   id     the request that holds the mutex, or has an offer of it
+---    3-36   id     the request that holds the mutex, or has an offer of it; of a held
+---                  semaphore the limit that the last permit was counted against, behind dashes
 ---   37-52   token  the first fencing token of its block
 ---   53      flag   1 if there may be waiters, else 0
 ---   54-87   ended  the request that ended last: a late copy of its acquire is refused

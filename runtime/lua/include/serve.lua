@@ -1,7 +1,7 @@
 --- include/serve: lets the next waiters into a lock with several holders, and records it. `keys`
 --- are lock, holders, queue, waiters and wake, the channel for hints without the client's
---- id. Goes after include/tell, and after one of rule_semaphore, rule_reentrant and rule_rw,
---- which say who fits.
+--- id; then limit, as the record has it. Goes after include/tell, and after one of
+--- rule_semaphore, rule_reentrant and rule_rw, which say who fits.
 
 -- Serves the waiters in order, as long as the first one fits. Room behind a heavy waiter may
 -- stay free, so that it does not starve. A waiter gets an offer, and its first renewal makes
@@ -16,7 +16,7 @@ local function serve(keys, me, ttl_ms, token, now)
     local holder, own = first .. how, nil
     if not fits(keys.holders, holder, limit, now_ms) then break end
     leave(keys.queue, keys.waiters, first)
-    token, own = fence(keys.holders, holder, token, now)
+    keys.limit, token, own = counted(limit), fence(keys.holders, holder, token, now)
     local lasts_ms = ttl_ms
     if holder == me then
       mine = own
@@ -31,12 +31,12 @@ end
 -- Writes the record: held until the last lease ends, or free for a minute. Expired holders
 -- go with it, or the next lease would last as long as they are kept.
 local function settle(keys, token, ended, now_ms)
-  local state, expiry_ms, last = 'F', free_ms(token), ends_at(keys.holders, now_ms)
+  local state, expiry_ms, last = 'F' .. NOBODY, free_ms(token), ends_at(keys.holders, now_ms)
   if last then
-    state, expiry_ms = 'H', stays_ms(token, last - now_ms, now_ms)
+    state, expiry_ms = 'H' .. (keys.limit or NOBODY), stays_ms(token, last - now_ms, now_ms)
     redis.call('PEXPIRE', keys.holders, last - now_ms)
   end
-  local rec = KIND .. state .. NOBODY .. token .. flag_for(keys.queue) .. ended
+  local rec = KIND .. state .. token .. flag_for(keys.queue) .. ended
   redis.call('SET', keys.lock, rec, 'PX', expiry_ms)
 end
 

@@ -15,12 +15,13 @@ local function free_permit(lock, holders, queue, holder, limit)
     return nil
   end
   if not has_it and (flag ~= '0' or not fits(holders, holder, limit, now_ms)) then return nil end
-  return {lock = lock, holders = holders, holder = holder, token = token, flag = flag, ended = ended}
+  return {lock = lock, holders = holders, holder = holder, limit = limit, token = token, flag = flag,
+    ended = ended}
 end
 
 local function take_permit(permit, ttl_ms)
   local now_ms = to_ms(clock())
   local lasts_ms = put_in(permit.holders, permit.holder, ttl_ms, now_ms)
-  local rec = KIND .. 'H' .. NOBODY .. permit.token .. permit.flag .. permit.ended
+  local rec = KIND .. 'H' .. counted(permit.limit) .. permit.token .. permit.flag .. permit.ended
   redis.call('SET', permit.lock, rec, 'PX', stays_ms(permit.token, lasts_ms, now_ms))
 end

@@ -41,6 +41,7 @@ local function acquire(each)
   local now_ms = to_ms(now)
   local has_it = is_live(redis.call('ZSCORE', holders, holder), now_ms)
   if has_it or nobody and fits(holders, holder, limit, now_ms) then
+    keys.limit = counted(limit)
     return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)
   elseif nobody and waits == '' then
     return refused(keys, free_in(holders, now_ms), now_ms)

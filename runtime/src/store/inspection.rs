@@ -61,6 +61,10 @@ pub struct LockInfo {
     pub waiters: Vec<Waiter>,
     /// The number of all waiters in the store.
     pub waiting: u64,
+    /// The limit that the last permit of a held semaphore was counted against: that of its code, or an
+    /// operator's. `None` for a lock of another kind, a free semaphore, and where a version of this crate
+    /// granted it that does not say so.
+    pub last_limit: Option<u32>,
     /// The limit that an operator has set for this semaphore, by its name, or by a label that may be
     /// its own: a template that the name fits. The store does not know the label of a name.
     pub limit: Option<Box<LimitOverride>>,
@@ -76,6 +80,51 @@ pub struct LockInfo {
 }
 
 impl LockInfo {
+    /// The limits that this semaphore's permits are counted against, the lowest first: that of the last
+    /// permit, and those of the waiters that are listed. More than one where callers disagree, as
+    /// while a deployment changes it. Empty for another kind of lock, and for a free semaphore.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let _lease = locks.semaphore("reports", 4).acquire().await?;
+    /// assert_eq!(locks.inspect("reports").await?.limits(), [4]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn limits(&self) -> Vec<u32> {
+        let waiters = self.waiters.iter().filter_map(|waiter| waiter.limit);
+        let mut limits: Vec<_> = self.last_limit.into_iter().chain(waiters).collect();
+        limits.sort_unstable();
+        limits.dedup();
+        limits
+    }
+
+    /// How many permits of a semaphore its holders have. For another lock, how many holders there are.
+    ///
+    /// With more than 64 holders it is the least that it can be: those that are not listed count as one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let _lease = locks.semaphore("reports", 4).acquire_many(3).await?;
+    /// assert_eq!(locks.inspect("reports").await?.permits_held(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn permits_held(&self) -> u64 {
+        let listed: u64 = self.holders.iter().map(|holder| u64::from(holder.weight)).sum();
+        listed + self.held.saturating_sub(self.holders.len() as u64)
+    }
+
     /// The holder that has held the lock for the longest time, of those that are listed: where something
     /// hangs, it is the one to look at. A holder whose time the store does not know comes last.
     ///

@@ -225,13 +225,18 @@ async fn limits_that_differ_are_named() {
     let locks = Locks::connect(&server.url()).await.unwrap();
     let _all = locks.semaphore("pool", 4).acquire_many(4).await.unwrap();
     let mut waiting = Vec::new();
-    for (limit, said) in [(4, "limit    4, as its waiters ask"), (8, "disagree: 4 and 8")] {
+    assert!(tell(&server, &["show", "pool"]).out.contains("  permits  4 of 4 are held\n"));
+    assert!(tell(&server, &["ls"]).out.contains(" sem 4/4 "));
+    for (limit, said) in
+        [(4, "4 of 4 are held"), (8, "4 are held; callers disagree on the limit: 4 and 8")]
+    {
         let other = Locks::connect(&server.url()).await.unwrap();
         waiting.push(tokio::spawn(async move {
             other.semaphore("pool", limit).wait(leasehold::Wait::Forever).acquire_many(4).await
         }));
         until("it waits", || tell(&server, &["show", "pool"]).out.contains(said));
     }
+    assert!(tell(&server, &["ls"]).out.contains(" sem 4/4-8 "));
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
 }
 

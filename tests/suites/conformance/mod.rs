@@ -8,6 +8,7 @@ mod core;
 mod fence;
 mod force;
 mod jobs;
+mod last_limit;
 mod lease_set;
 mod lease_set_permits;
 mod limits;
@@ -56,6 +57,7 @@ macro_rules! conformance {
         super::fence::cases!(crate::conformance::case);
         super::force::cases!(crate::conformance::case);
         super::jobs::cases!(crate::conformance::case);
+        super::last_limit::cases!(crate::conformance::case);
         super::lease_set::cases!(crate::conformance::case);
         super::lease_set_permits::cases!(crate::conformance::case);
         super::limits::cases!(crate::conformance::case);
@@ -103,6 +105,7 @@ macro_rules! forwarding {
         super::fence::cases!(crate::conformance::case);
         super::force::cases!(crate::conformance::case);
         super::jobs::cases!(crate::conformance::case);
+        super::last_limit::cases!(crate::conformance::case);
         super::lease_set::cases!(crate::conformance::case);
         super::listing::cases!(crate::conformance::case);
         super::notes::cases!(crate::conformance::case);

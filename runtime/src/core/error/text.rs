@@ -5,6 +5,7 @@ use std::fmt;
 use super::lock_error::LockError;
 use crate::core::limit_override::LimitOverride;
 use crate::core::lock_key::LockKey;
+use crate::core::time_text::Short;
 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,34 +19,40 @@ impl fmt::Display for LockError {
             Self::Busy { key, retry_after, kept: true, .. } => write!(
                 f,
                 "`{key}` was not acquired, and the call does not wait: `hold_at_least` keeps it \
-                 for another {retry_after:.1?}, although nobody holds it; try again then"
+                 for another {retry_after}, although nobody holds it; try again then",
+                retry_after = Short(*retry_after)
             ),
             Self::Busy { key, retry_after, kept: false, .. } => write!(
                 f,
                 "`{key}` was not acquired, and the call does not wait: others hold it or wait for \
                  it; try again later, or let the call wait; a lease that is not renewed ends \
-                 within {retry_after:.1?}"
+                 within {retry_after}",
+                retry_after = Short(*retry_after)
             ),
             Self::TimedOut { key, waited, held_by_caller: true } => write!(
                 f,
-                "`{key}` was not acquired within {waited:.1?}: the caller itself holds it, because \
+                "`{key}` was not acquired within {waited}: the caller itself holds it, because \
                  it runs under a lease of it; acquire the lock once, around both uses, or use a \
-                 `reentrant_mutex` with one owner"
+                 `reentrant_mutex` with one owner",
+                waited = Short(*waited)
             ),
             Self::TimedOut { key, waited, held_by_caller: false } => write!(
                 f,
-                "`{key}` was not acquired within {waited:.1?}: others held it, or were ahead in \
-                 the queue; wait longer, or hold the lock for a shorter time"
+                "`{key}` was not acquired within {waited}: others held it, or were ahead in \
+                 the queue; wait longer, or hold the lock for a shorter time",
+                waited = Short(*waited)
             ),
             Self::Done { key, retry_after, .. } => write!(
                 f,
                 "`{key}` was not acquired: its work has succeeded, and counts as done for another \
-                 {retry_after:.1?}"
+                 {retry_after}",
+                retry_after = Short(*retry_after)
             ),
             Self::RateLimited { key, rate, retry_after } => write!(
                 f,
                 "`{key}` allows no more for now: its rate of {rate} is used up; try again in \
-                 {retry_after:.1?}, or let the call wait as long"
+                 {retry_after}, or let the call wait as long",
+                retry_after = Short(*retry_after)
             ),
             Self::Lost { key, reason } => write!(
                 f,

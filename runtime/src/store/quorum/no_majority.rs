@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::members::Member;
 use crate::core::error::Outcome;
 use crate::core::no_majority::NoMajority;
+use crate::core::time_text::Short;
 use crate::store::{Attempt, Renewal, StoreError};
 
 /// The error. `failures` has a pair for each member whose answer does not count: whether the
@@ -56,7 +57,7 @@ pub(super) fn attempt(answer: &Attempt) -> String {
         Attempt::Granted { .. } | Attempt::GrantedTick { .. } => "granted".to_owned(),
         Attempt::Done { .. } => "done".to_owned(),
         Attempt::Busy { retry_after, .. } | Attempt::Recalled { retry_after, .. } => {
-            format!("held by another for {retry_after:.1?}")
+            format!("held by another for {}", Short(*retry_after))
         }
         Attempt::Queued { .. } => "queued".to_owned(),
         Attempt::Ended => "the request had ended".to_owned(),

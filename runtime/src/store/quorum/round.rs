@@ -22,6 +22,7 @@ use super::members::{Answers, CLOCK_DRIFT, Member, ask, majority};
 use super::no_majority;
 use super::pending_cancels::cancel_later;
 use crate::core::error::Outcome;
+use crate::core::time_text::Short;
 use crate::store::{Ask, Attempt, Repaired, Request, StoreError};
 
 /// The shortest pause before a retry when several clients split the vote.
@@ -231,7 +232,8 @@ impl Round {
         for vote in &mut self.votes {
             if matches!(vote, Vote::Granted(own) if *own >= token) {
                 *vote = Vote::Failed(Failure::because(format!(
-                    "its clock is {time:.1?} too far ahead of another's; {BY_NTP}"
+                    "its clock is {} too far ahead of another's; {BY_NTP}",
+                    Short(*time)
                 )));
             }
         }
@@ -285,7 +287,9 @@ impl Round {
                 Vote::Open => "no answer yet".to_owned(),
                 Vote::Granted(_) => behind.map_or_else(
                     || "granted, and taken back".to_owned(),
-                    |time| format!("its clock is {time:.1?} too far behind another's; {BY_NTP}"),
+                    |time| {
+                        format!("its clock is {} too far behind another's; {BY_NTP}", Short(time))
+                    },
                 ),
                 Vote::Refused(refusal) => no_majority::attempt(refusal),
                 Vote::Failed(failure) => failure.why.clone(),

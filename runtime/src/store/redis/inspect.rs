@@ -286,6 +286,7 @@ impl Inspection {
         };
         let mutex = self.mutex_holder().map(|member| holder(member, self.left, true, None));
         let kept = (record.state == b'K').then_some(self.left);
+        let last_limit = record.limit();
         let is_owned = kind == LockKind::ReentrantMutex;
         let others = self.holders.into_iter().zip(self.since).map(|((member, deadline), since)| {
             let remaining = Duration::from_millis(deadline.saturating_sub(self.now / 1000));
@@ -295,7 +296,7 @@ impl Inspection {
         let held = self.held.saturating_add(u64::from(mutex.is_some()));
         let holders = mutex.into_iter().chain(others).collect();
         let clock_behind = Some(ahead).filter(|ahead| *ahead >= AHEAD);
-        LockInfo { kind: Some(kind), holders, held, kept, clock_behind, ..known }
+        LockInfo { kind: Some(kind), holders, held, kept, clock_behind, last_limit, ..known }
     }
 }
 

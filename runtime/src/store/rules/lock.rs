@@ -46,7 +46,7 @@ fn force_some(lock: &mut LockState, only: &[RequestId], context: &mut Context<'_
             let is_named = only.contains(&id);
             return if is_named { force_all(lock, context) } else { Forced::NotHeld };
         }
-        Status::Many => {
+        Status::Many { .. } => {
             let live = lock.holders.live(now).filter(|(id, _)| only.contains(id));
             live.map(|(id, holder)| (id, holder.deadline)).collect()
         }
@@ -89,7 +89,7 @@ fn force_all(lock: &mut LockState, context: &mut Context<'_>) -> Forced {
             context.tell(id.client(), Hint::Forced { id });
             1
         }
-        Status::Many => {
+        Status::Many { .. } => {
             let holders = std::mem::take(&mut lock.holders);
             lock.forced.note(holders.live(now).map(|(id, holder)| (id, holder.deadline)), now);
             for (id, _) in holders.live(now).take(BATCH) {
@@ -214,7 +214,7 @@ fn holders_and_waiters(
     };
     let (holders, held) = match &record.status {
         Status::One { id, how, .. } => (vec![holder(*id, how, record.until, None)], 1),
-        Status::Many => {
+        Status::Many { .. } => {
             let holders = lock
                 .holders
                 .live(now)
@@ -224,7 +224,7 @@ fn holders_and_waiters(
         Status::Free | Status::Kept { .. } => (Vec::new(), 0),
     };
     let kept = matches!(record.status, Status::Kept { .. }).then(|| record.until - now);
-    LockInfo { kind: Some(record.kind), holders, held, kept, ..known }
+    LockInfo { kind: Some(record.kind), holders, held, kept, last_limit: lock.limit(), ..known }
 }
 
 /// Returns true if an owner holds the lock. Removes expired holders.

@@ -116,7 +116,6 @@ pub(super) fn adopt(
     // The former lease may have been the last to end.
     let until = lock.holders.settle(now).unwrap_or(until);
     record.until = until.max(context.clock_reaches(record.token));
-    record.status = Status::Many;
     Adoption::Adopted { token: own }
 }
 
@@ -206,13 +205,14 @@ fn refusal(lock: &LockState, request: &Request) -> Option<Attempt> {
 /// Adds a holder, or starts its TTL anew.
 fn let_in(lock: &mut LockState, request: &Request, context: &mut Context<'_>) -> Attempt {
     let (how, may_have_waiters) = (Demand::of(request), !lock.nobody_waits());
+    let limit = how.limit();
     // An owner that re-enters may also have been in the queue.
     lock.queue.leave(request.id);
     let (kind, mut token) = (how.lock(), lock.token());
     let own = lock.holders.fence(request.id, &how, &mut token, context);
     let until = lock.holders.put_in(request.id, how, context.now + request.ttl, context.now);
     let until = until.max(context.clock_reaches(token));
-    let (status, ended) = (Status::Many, lock.ended());
+    let (status, ended) = (Status::Many { limit }, lock.ended());
     lock.record = Some(Record { kind, status, token, may_have_waiters, ended, until });
     Attempt::Granted { token: own }
 }
@@ -241,12 +241,13 @@ fn line_up(
     if is_alone && lock.holders.fits(&demand, now) {
         served.mine = Some(lock.holders.fence(id, &demand, &mut token, context));
         lock.holders.put_in(id, demand.clone(), now + request.ttl, now);
+        served.limit = demand.limit();
     }
     match &mut lock.record {
         Some(record) if served.mine.is_none() && served.offers.is_empty() => {
             record.may_have_waiters = true;
         }
-        _ => settle(lock, kind, token, lock.ended(), context),
+        _ => settle(lock, kind, token, lock.ended(), served.limit, context),
     }
     served.tell_all(lock, context);
     if let Some(token) = served.mine {
@@ -289,7 +290,7 @@ fn move_on(lock: &mut LockState, kind: LockKind, id: RequestId, context: &mut Co
     if !lock.nobody_waits() {
         served = serve(lock, kind, None, &mut token, context);
     }
-    settle(lock, kind, token, Some(id), context);
+    settle(lock, kind, token, Some(id), served.limit, context);
     served.tell_all(lock, context);
 }
 

@@ -78,7 +78,7 @@ pub(in crate::store) fn repair(
         Err(behind) => return Repaired::Behind(behind),
         Ok(token) => token,
     };
-    let (mut until, mut status) = (now + lasts, Status::Many);
+    let (mut until, mut status) = (now + lasts, Status::Many { limit: None });
     if is_mutex {
         status = Status::One { id, how, is_offer: false, mark: Mark::None };
     } else {

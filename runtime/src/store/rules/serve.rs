@@ -16,6 +16,8 @@ pub(super) struct Served {
     pub(super) mine: Option<u64>,
     /// The others: each has an offer, and is told when the record is written.
     pub(super) offers: Vec<(RequestId, Waiter, u64)>,
+    /// The limit that the last of them was counted against.
+    pub(super) limit: Option<u32>,
 }
 
 impl Served {
@@ -51,6 +53,7 @@ pub(super) fn serve(
             served.offers.push((first, waiter.clone(), own));
             waiter.offer_ends(now)
         };
+        served.limit = waiter.demand.limit();
         lock.holders.put_in(first, waiter.demand, deadline, now);
     }
     served
@@ -63,13 +66,15 @@ pub(super) fn settle(
     kind: LockKind,
     token: Token,
     ended: Option<RequestId>,
+    limit: Option<u32>,
     context: &Context<'_>,
 ) {
     let now = context.now;
+    let limit = limit.or(lock.limit());
     let last = lock.holders.settle(now).map(|last| last.max(context.clock_reaches(token)));
     lock.record = Some(Record {
         kind,
-        status: if last.is_some() { Status::Many } else { Status::Free },
+        status: if last.is_some() { Status::Many { limit } } else { Status::Free },
         token,
         may_have_waiters: !lock.queue.is_empty(),
         ended,

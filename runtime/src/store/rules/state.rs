@@ -58,7 +58,10 @@ pub(super) enum Status {
         mark: Mark,
     },
     /// Any other lock. The set of holders says who holds it.
-    Many,
+    Many {
+        /// The limit of a semaphore that the last permit was counted against.
+        limit: Option<u32>,
+    },
 }
 
 /// The mark of a refused writer that is coming back. It keeps new readers out.
@@ -165,7 +168,7 @@ impl LockState {
         let Some(record) = &self.record else { return };
         let is_one = matches!(record.status, Status::One { .. } | Status::Kept { .. });
         debug_assert!(!is_one || record.kind == LockKind::Mutex, "one holder, of {record:?}");
-        let is_many = matches!(record.status, Status::Many);
+        let is_many = matches!(record.status, Status::Many { .. });
         debug_assert!(!is_many || record.kind != LockKind::Mutex, "many holders, of {record:?}");
         debug_assert!(record.may_have_waiters || self.queue.is_empty(), "forgotten waiters");
         let is_back = record.ended.is_some_and(|ended| record.holds(ended));
@@ -185,6 +188,14 @@ impl LockState {
 
     pub(super) fn token(&self) -> Token {
         self.record.as_ref().map(|record| record.token).unwrap_or_default()
+    }
+
+    /// The limit that the last permit of a held semaphore was counted against.
+    pub(super) fn limit(&self) -> Option<u32> {
+        match self.record.as_ref()?.status {
+            Status::Many { limit } => limit,
+            _ => None,
+        }
     }
 
     /// How long until the record expires.

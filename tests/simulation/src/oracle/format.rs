@@ -34,6 +34,12 @@ impl<'a> Record<'a> {
         &self.0[2..36]
     }
 
+    /// The limit that the last permit of a held semaphore was counted against.
+    pub(super) fn limit(self) -> Option<u32> {
+        let digits = self.id().iter().position(|byte| *byte != b'-')?;
+        u32::try_from(number(&self.id()[digits..])?).ok()
+    }
+
     pub(super) fn token(self) -> u64 {
         number(&self.0[36..52]).unwrap_or(0)
     }
@@ -60,7 +66,11 @@ impl<'a> Record<'a> {
     pub(super) fn problem(self) -> Option<String> {
         let (kind, state) = (self.kind(), self.state());
         let names_one = kind == b'M' && state != b'F';
-        let is_right = if names_one { is_id(self.id()) } else { self.id() == NOBODY };
+        let has_limit = kind == b'S' && state == b'H' && self.limit().is_some();
+        let is_right = match self.id() {
+            id if names_one => is_id(id),
+            id => id == NOBODY || has_limit,
+        };
         let suffix = self.suffix();
         let problems = [
             (kind != b'M' && b"OK".contains(&state), "such a lock is never in this state"),

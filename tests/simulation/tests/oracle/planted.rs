@@ -49,6 +49,13 @@ const MISTAKES: &[Mistake] = mistakes! {
     "a token is not noted":
         "note_token(token)\nreturn token" => "return token",
         "is noted";
+    "a release forgets the limit":
+        "state, expiry_ms = string.sub(rec, 2, 36), left_ms" => "state, expiry_ms = 'H' .. NOBODY, left_ms",
+        "limit";
+    "an offer does not say its limit":
+        "keys.limit, token, own = counted(limit), fence(keys.holders, holder, token, now)" =>
+        "token, own = fence(keys.holders, holder, token, now)",
+        "limit";
     "weights do not count":
         "'+inf') - more + weight" => "'+inf') + weight",
         "and the limit is";

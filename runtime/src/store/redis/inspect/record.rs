@@ -25,6 +25,12 @@ impl<'a> Record<'a> {
         self.state == b'H' && matches!(self.owner.first(), Some(b'~' | b'!'))
     }
 
+    /// The limit that the last permit of a held semaphore was counted against; behind dashes.
+    pub(super) fn limit(&self) -> Option<u32> {
+        let digits = std::str::from_utf8(self.id).ok()?.trim_start_matches('-');
+        (self.kind == b'S').then(|| digits.parse().ok()).flatten()
+    }
+
     pub(super) fn kind(&self) -> LockKind {
         match self.kind {
             b'M' => LockKind::Mutex,

@@ -75,7 +75,10 @@ pub enum Standing {
         mark: Option<bool>,
     },
     /// The holders in the set.
-    Many,
+    Many {
+        /// The limit that the last permit was counted against.
+        limit: Option<u32>,
+    },
 }
 
 /// How a request holds a lock, or would.
@@ -170,7 +173,7 @@ impl Recorded {
             Standing::One { id, wish, is_offer, mark: is_recalled } => {
                 Status::One { id, how: wish.into(), is_offer, mark: mark(is_recalled) }
             }
-            Standing::Many => Status::Many,
+            Standing::Many { limit } => Status::Many { limit },
         };
         let token = super::super::counters::Token { number: token, since: None };
         Record { kind, status, token, may_have_waiters, ended, until: at(until) }
@@ -186,7 +189,7 @@ impl Recorded {
                 is_offer: *is_offer,
                 mark: (*mark != Mark::None).then_some(*mark == Mark::Recalled),
             },
-            Status::Many => Standing::Many,
+            Status::Many { limit } => Standing::Many { limit: *limit },
         };
         Self {
             kind: record.kind,

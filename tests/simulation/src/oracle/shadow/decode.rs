@@ -172,7 +172,7 @@ fn rebuilt(stored: &Stored) -> Option<Recorded> {
     let last = stored.in_set().last().filter(|it| it.ends_ms > stored.now_ms)?;
     Some(Recorded {
         kind: kind(last.holder.mode.kind()),
-        standing: Standing::Many,
+        standing: Standing::Many { limit: None },
         token: 0,
         may_have_waiters: true,
         ended: None,
@@ -191,7 +191,7 @@ fn record(value: &Timed<Vec<u8>>) -> Option<Recorded> {
             is_offer: state == b'O',
             mark: record.mark().map(|mark| mark == b'!'),
         },
-        _ => Standing::Many,
+        _ => Standing::Many { limit: record.limit() },
     };
     let ended = if record.ended() == NOBODY { None } else { Some(id(record.ended())?) };
     Some(Recorded {
