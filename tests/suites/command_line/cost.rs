@@ -52,6 +52,38 @@ fn peak(process: u32) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
+/// The processor time of a process that has ended, and that nobody has waited for.
+#[cfg(target_os = "linux")]
+fn processor_time(process: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Its name may have spaces.
+    let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let [user, system]: [u64; 2] = [fields.get(11)?.parse().ok()?, fields.get(12)?.parse().ok()?];
+    // Linux counts in hundredths of a second, for programs.
+    Some(Duration::from_millis((user + system) * 10))
+}
+
+/// Prints what a list costs, and returns the memory in kibibytes and the number of lines.
+#[cfg(target_os = "linux")]
+fn cost_of(server: &Server, arguments: &[&str]) -> (u64, usize) {
+    let mut child = with(server, arguments).stdout(Stdio::piped()).spawn().expect("the tool");
+    let process = child.id();
+    let (mut memory, mut lines) = (0, 0);
+    for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
+        line.expect("UTF-8");
+        lines += 1;
+        memory = peak(process).unwrap_or(memory);
+    }
+    let state = || std::fs::read_to_string(format!("/proc/{process}/stat")).expect("nobody waits");
+    while !state().contains(") Z ") {
+        std::thread::yield_now();
+    }
+    let time = processor_time(process).expect("it has ended");
+    assert!(child.wait().expect("it ends").success());
+    println!("{arguments:?}: {lines} lines, {memory} KiB, {time:?} of processor time");
+    (memory, lines)
+}
+
 /// The first row comes while the list goes on, and the memory does not grow with it.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -99,4 +131,9 @@ async fn a_long_list_begins_at_once() {
     assert!(rows >= held, "{rows}");
     // A record of each lock would take ten times as much.
     assert!(at_last < at_first + 4_096, "{at_first} KiB, then {at_last} KiB");
+    for arguments in [["ls"].as_slice(), &["ls", "--waiting"], &["ls", "--sort", "name"]] {
+        let (memory, _lines) = cost_of(&server, arguments);
+        // The table has the first 1,000 rows. A debug build is larger than what people install.
+        assert!(memory < at_first + 8_192, "{arguments:?}: {memory} KiB, and {at_first} KiB");
+    }
 }
