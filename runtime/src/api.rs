@@ -16,6 +16,7 @@ pub(crate) mod semaphore;
 #[cfg(feature = "redis")]
 pub(crate) mod builder;
 pub(crate) mod multi_lock;
+mod run;
 
 pub(crate) mod election;
 pub(crate) mod job;

@@ -9,7 +9,7 @@ mod set;
 use std::future::Future;
 use std::pin::Pin;
 
-use self::ending::{OnLost, end};
+use self::ending::OnLost;
 use self::outcome::skip_or_fail;
 pub use self::outcome::{FromLockError, Guarded, Skippable};
 use self::pinned::Body;
@@ -242,7 +242,7 @@ async fn guard<F: Future>(
     let stop = if let OnLost::Finish = on_lost { StopAt::Nothing } else { stop };
     let result = handle.run_until(stop, span, body).await?;
     if let Held::Own(lease) = held {
-        end(lease, is_success(&result)).await;
+        lease.finish(is_success(&result)).await;
     }
     Ok(result)
 }

@@ -25,6 +25,17 @@ pub struct Server {
     clock: Option<Clock>,
 }
 
+/// A connection on which the machine may be busy.
+async fn connected(url: String) -> MultiplexedConnection {
+    let client = redis::Client::open(url).expect("a URL");
+    let patience = Some(Duration::from_secs(10));
+    let config = redis::AsyncConnectionConfig::new()
+        .set_connection_timeout(patience)
+        .set_response_timeout(patience);
+    let connected = client.get_multiplexed_async_connection_with_config(&config).await;
+    connected.expect("the server is there")
+}
+
 impl Server {
     /// Starts a server.
     ///
@@ -187,14 +198,7 @@ impl Server {
     ///
     /// If the server can't be reached.
     pub async fn redis(&self) -> MultiplexedConnection {
-        let client = redis::Client::open(self.url()).expect("a URL");
-        // The machine may be busy.
-        let patience = Some(Duration::from_secs(10));
-        let config = redis::AsyncConnectionConfig::new()
-            .set_connection_timeout(patience)
-            .set_response_timeout(patience);
-        let connected = client.get_multiplexed_async_connection_with_config(&config).await;
-        connected.expect("the server is there")
+        connected(self.url()).await
     }
 
     /// The same to a server that requires a password.
@@ -203,9 +207,16 @@ impl Server {
     ///
     /// If the server can't be reached, or the password is another.
     pub async fn redis_as(&self, password: &str) -> MultiplexedConnection {
-        let url = self.url_as(&format!(":{password}@"));
-        let client = redis::Client::open(url).expect("a URL");
-        client.get_multiplexed_async_connection().await.expect("the server is there")
+        connected(self.url_as(&format!(":{password}@"))).await
+    }
+
+    /// The same as a user of the server.
+    ///
+    /// # Panics
+    ///
+    /// If the server can't be reached, or the password is another.
+    pub async fn redis_of(&self, user: &str, password: &str) -> MultiplexedConnection {
+        connected(self.url_as(&format!("{user}:{password}@"))).await
     }
 
     /// The same to a server that may be dead or frozen.

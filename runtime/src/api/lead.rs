@@ -44,12 +44,17 @@ impl Locks {
     ///     .await
     /// # }
     /// ```
-    pub async fn lead<W: Future>(
+    pub fn lead<K, F, W>(
         &self,
-        key: impl IntoLockKey,
-        work: impl FnMut(LeaseHandle) -> W,
-    ) -> Result<W::Output, LockError> {
-        self.mutex(key).lead(work).await
+        key: K,
+        work: F,
+    ) -> impl Future<Output = Result<W::Output, LockError>> + use<K, F, W>
+    where
+        K: IntoLockKey,
+        F: FnMut(LeaseHandle) -> W,
+        W: Future,
+    {
+        self.mutex(key).lead(work)
     }
 }
 
@@ -109,10 +114,15 @@ impl Mutex {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn lead<W: Future>(
+    pub fn lead<F, W>(
         &self,
-        work: impl FnMut(LeaseHandle) -> W,
-    ) -> Result<W::Output, LockError> {
-        self.election().lead(work).await
+        work: F,
+    ) -> impl Future<Output = Result<W::Output, LockError>> + use<F, W>
+    where
+        F: FnMut(LeaseHandle) -> W,
+        W: Future,
+    {
+        let mut election = self.election();
+        async move { election.lead(work).await }
     }
 }

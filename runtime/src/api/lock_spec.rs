@@ -48,13 +48,19 @@ impl LockSpec {
     }
 
     /// Acquires, and waits as long as the options say.
-    pub(crate) async fn acquire(&self, kind: Kind) -> Result<Lease, LockError> {
-        self.acquire_with(kind, self.given.options).await
+    pub(crate) fn acquire(
+        &self,
+        kind: Result<Kind, LockError>,
+    ) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.acquire_with(kind, self.given.options)
     }
 
     /// Acquires without waiting.
-    pub(crate) async fn try_acquire(&self, kind: Kind) -> Result<Lease, LockError> {
-        self.acquire_with(kind, self.given.options.at_once()).await
+    pub(crate) fn try_acquire(
+        &self,
+        kind: Result<Kind, LockError>,
+    ) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.acquire_with(kind, self.given.options.at_once())
     }
 
     /// A lease that is idle in this process, without a wait. Only of a lock without an owner.
@@ -78,11 +84,20 @@ impl LockSpec {
         other
     }
 
-    async fn acquire_with(&self, kind: Kind, options: Options) -> Result<Lease, LockError> {
-        // Some are refused without the store.
-        consume_budget().await;
-        let request = self.given.request(self.key.get()?, kind)?;
-        acquire(&self.shared, request, options).await
+    /// The future borrows nothing: the handle may be a temporary of a `select!`, or of a task that is
+    /// spawned.
+    fn acquire_with(
+        &self,
+        kind: Result<Kind, LockError>,
+        options: Options,
+    ) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        let shared = self.shared.clone();
+        let request = kind.and_then(|kind| self.given.request(self.key.get()?, kind));
+        async move {
+            // Some are refused without the store.
+            consume_budget().await;
+            acquire(&shared, request?, options).await
+        }
     }
 }
 

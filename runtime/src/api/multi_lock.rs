@@ -254,8 +254,8 @@ impl MultiLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn lock(&self) -> Result<LeaseSet, LockError> {
-        self.acquire(self.given.options).await
+    pub fn lock(&self) -> impl Future<Output = Result<LeaseSet, LockError>> + Send + use<> {
+        self.acquire(self.given.options)
     }
 
     /// Acquires all locks if all are free and have no waiters, and never waits.
@@ -292,14 +292,20 @@ impl MultiLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_lock(&self) -> Result<LeaseSet, LockError> {
-        self.acquire(self.given.options.at_once()).await
+    pub fn try_lock(&self) -> impl Future<Output = Result<LeaseSet, LockError>> + Send + use<> {
+        self.acquire(self.given.options.at_once())
     }
 
-    async fn acquire(&self, options: Options) -> Result<LeaseSet, LockError> {
-        // Some are refused without the store.
-        consume_budget().await;
-        acquire_all(&self.shared, self.specs()?, options).await
+    fn acquire(
+        &self,
+        options: Options,
+    ) -> impl Future<Output = Result<LeaseSet, LockError>> + Send + use<> {
+        let (shared, specs) = (self.shared.clone(), self.specs());
+        async move {
+            // Some are refused without the store.
+            consume_budget().await;
+            acquire_all(&shared, specs?, options).await
+        }
     }
 
     fn specs(&self) -> Result<SetSpec, LockError> {

@@ -304,8 +304,8 @@ impl Mutex {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn lock(&self) -> Result<Lease, LockError> {
-        self.spec.acquire(self.kind()).await
+    pub fn lock(&self) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.acquire(Ok(self.kind()))
     }
 
     /// Acquires the lock if it is free and has no waiters, and never waits.
@@ -340,7 +340,7 @@ impl Mutex {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_lock(&self) -> Result<Lease, LockError> {
-        self.spec.try_acquire(self.kind()).await
+    pub fn try_lock(&self) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.try_acquire(Ok(self.kind()))
     }
 }

@@ -96,8 +96,8 @@ impl RateLimit {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(&self) -> Result<RateStatus, LockError> {
-        self.acquire_many(1).await
+    pub fn acquire(&self) -> impl Future<Output = Result<RateStatus, LockError>> + Send + use<> {
+        self.acquire_many(1)
     }
 
     /// Takes `weight` from the rate at once, from 1 to its burst: what a request costs. Otherwise as
@@ -127,8 +127,11 @@ impl RateLimit {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire_many(&self, weight: u32) -> Result<RateStatus, LockError> {
-        self.take(weight, self.given.options).await
+    pub fn acquire_many(
+        &self,
+        weight: u32,
+    ) -> impl Future<Output = Result<RateStatus, LockError>> + Send + use<> {
+        self.take(weight, self.given.options)
     }
 
     /// Takes one from the rate if it is not used up, and never waits.
@@ -155,8 +158,10 @@ impl RateLimit {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_acquire(&self) -> Result<RateStatus, LockError> {
-        self.try_acquire_many(1).await
+    pub fn try_acquire(
+        &self,
+    ) -> impl Future<Output = Result<RateStatus, LockError>> + Send + use<> {
+        self.try_acquire_many(1)
     }
 
     /// Takes `weight` from the rate at once, from 1 to its burst, if so much is left, and never waits.
@@ -183,16 +188,27 @@ impl RateLimit {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_acquire_many(&self, weight: u32) -> Result<RateStatus, LockError> {
-        self.take(weight, self.given.options.at_once()).await
+    pub fn try_acquire_many(
+        &self,
+        weight: u32,
+    ) -> impl Future<Output = Result<RateStatus, LockError>> + Send + use<> {
+        self.take(weight, self.given.options.at_once())
     }
 
-    async fn take(&self, weight: u32, options: Options) -> Result<RateStatus, LockError> {
-        // Some are refused without the store.
-        consume_budget().await;
-        let spec = take(self.given.labelled(self.key.get()?), self.rate, weight)?;
-        let mut taken = acquire_rates(&self.shared, &[spec], options).await?;
-        Ok(taken.pop().expect("it was asked for one"))
+    fn take(
+        &self,
+        weight: u32,
+        options: Options,
+    ) -> impl Future<Output = Result<RateStatus, LockError>> + Send + use<> {
+        let key = self.key.get().map(|key| self.given.labelled(key));
+        let (shared, spec) =
+            (self.shared.clone(), key.and_then(|key| take(key, self.rate, weight)));
+        async move {
+            // Some are refused without the store.
+            consume_budget().await;
+            let mut taken = acquire_rates(&shared, &[spec?], options).await?;
+            Ok(taken.pop().expect("it was asked for one"))
+        }
     }
 }
 

@@ -102,9 +102,8 @@ impl ReentrantMutex {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn lock(&self) -> Result<Lease, LockError> {
-        self.check_owner()?;
-        self.spec.acquire(Kind::Reentrant).await
+    pub fn lock(&self) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.acquire(self.kind())
     }
 
     /// Acquires the lock if its owner holds it already, or if it is free and has no
@@ -135,14 +134,13 @@ impl ReentrantMutex {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_lock(&self) -> Result<Lease, LockError> {
-        self.check_owner()?;
-        self.spec.try_acquire(Kind::Reentrant).await
+    pub fn try_lock(&self) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.try_acquire(self.kind())
     }
 
-    fn check_owner(&self) -> Result<(), LockError> {
+    fn kind(&self) -> Result<Kind, LockError> {
         if self.spec.given.owner.is_some() {
-            return Ok(());
+            return Ok(Kind::Reentrant);
         }
         Err(LockError::InvalidOption {
             option: "owner",

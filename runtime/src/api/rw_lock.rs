@@ -146,8 +146,8 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn read(&self) -> Result<Lease, LockError> {
-        self.spec.acquire(Kind::Read).await
+    pub fn read(&self) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.acquire(Ok(Kind::Read))
     }
 
     /// Acquires a read lock if nobody writes or waits, or if its [`owner`](Self::owner)
@@ -177,8 +177,8 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_read(&self) -> Result<Lease, LockError> {
-        self.spec.try_acquire(Kind::Read).await
+    pub fn try_read(&self) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.try_acquire(Ok(Kind::Read))
     }
 
     /// Acquires the write lock, for one writer alone. While others read or write, waits for
@@ -214,8 +214,8 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn write(&self) -> Result<Lease, LockError> {
-        self.spec.with_ttl(self.write_ttl).acquire(Kind::Write).await
+    pub fn write(&self) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.with_ttl(self.write_ttl).acquire(Ok(Kind::Write))
     }
 
     /// Acquires the write lock if nobody reads, writes or waits, or if its
@@ -254,8 +254,8 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_write(&self) -> Result<Lease, LockError> {
-        self.spec.with_ttl(self.write_ttl).try_acquire(Kind::Write).await
+    pub fn try_write(&self) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.with_ttl(self.write_ttl).try_acquire(Ok(Kind::Write))
     }
 
     #[cfg(feature = "tower")]

@@ -129,8 +129,8 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(&self) -> Result<Lease, LockError> {
-        self.spec.acquire(self.kind(1)?).await
+    pub fn acquire(&self) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.acquire(self.kind(1))
     }
 
     /// Acquires one permit that takes `weight` of the limit, from 1 to all of it. While too
@@ -168,8 +168,11 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire_many(&self, weight: u32) -> Result<Lease, LockError> {
-        self.spec.acquire(self.kind(weight)?).await
+    pub fn acquire_many(
+        &self,
+        weight: u32,
+    ) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.acquire(self.kind(weight))
     }
 
     /// Acquires one permit if one is free and nobody else waits, and never waits.
@@ -200,8 +203,8 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_acquire(&self) -> Result<Lease, LockError> {
-        self.spec.try_acquire(self.kind(1)?).await
+    pub fn try_acquire(&self) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.try_acquire(self.kind(1))
     }
 
     /// Acquires one permit that takes `weight` of the limit, from 1 to all of it, if so much
@@ -231,8 +234,11 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_acquire_many(&self, weight: u32) -> Result<Lease, LockError> {
-        self.spec.try_acquire(self.kind(weight)?).await
+    pub fn try_acquire_many(
+        &self,
+        weight: u32,
+    ) -> impl Future<Output = Result<Lease, LockError>> + Send + use<> {
+        self.spec.try_acquire(self.kind(weight))
     }
 
     #[cfg(feature = "tower")]

@@ -2,9 +2,7 @@
 
 use std::pin::Pin;
 
-use futures_util::future::join_all;
-
-use super::ending::{OnLost, end};
+use super::ending::OnLost;
 use super::outcome::{Guarded, Skippable, skip_or_fail};
 use super::pinned::Body;
 use crate::api::lock_client::SemaphoreClient;
@@ -157,9 +155,6 @@ async fn guard<F: Future>(
         OnLost::Cancel => leases.run(body).await,
         OnLost::Finish => Ok(leases.run_to_the_end(body).await),
     };
-    let (is_success, leases) = (result.as_ref().is_ok_and(is_success), leases.into_leases());
-    // Of a loss the error tells.
-    let ends = leases.into_iter().filter(|lease| result.is_ok() || lease.is_held());
-    join_all(ends.map(|lease| end(lease, is_success))).await;
+    leases.finish(result.as_ref().is_ok_and(is_success), result.is_err()).await;
     result
 }

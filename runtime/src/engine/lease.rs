@@ -1,5 +1,6 @@
 //! The guard of an acquired lock, and how it ends.
 
+mod ending;
 mod give_way;
 mod handle;
 #[cfg(feature = "tower")]
@@ -16,6 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(in crate::engine) use self::closure::on_thread;
 use self::give_way::give_way;
 pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;
@@ -298,6 +300,8 @@ impl fmt::Debug for Lease {
 
 // Their methods follow in this order in rustdoc.
 mod run;
+
+mod closure;
 
 mod release;
 

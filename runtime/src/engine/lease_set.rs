@@ -1,5 +1,6 @@
 //! The guard of several locks that were acquired together.
 
+mod closure;
 mod handle;
 
 use std::future::{Future, poll_fn};
@@ -58,7 +59,7 @@ impl LeaseSet {
         Self { leases, rates: Vec::new() }
     }
 
-    #[cfg(any(feature = "tower", feature = "macros"))]
+    #[cfg(feature = "tower")]
     pub(crate) fn into_leases(self) -> Vec<Lease> {
         self.leases
     }

@@ -37,7 +37,7 @@ async fn locks_are_listed_and_shown() {
     assert_eq!(row.split_whitespace().nth(4), Some("1"), "one waits: {row}");
     assert!(row.contains(&format!(":{}", std::process::id())), "{row}");
     let some = tell(&server, &["ls", "rep*"]).out;
-    assert_eq!((some.lines().count(), some.contains("semaphore")), (2, true), "{some}");
+    assert_eq!((some.lines().count(), some.contains(" sem 2/3 ")), (2, true), "{some}");
 
     let shown = tell(&server, &["show", "order:42"]).out;
     let fence = lease.fence().unwrap().to_string();

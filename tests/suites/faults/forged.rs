@@ -29,8 +29,7 @@ async fn forger(server: &Server) -> MultiplexedConnection {
             break;
         }
     }
-    let client = redis::Client::open(server.url_as("forger:p@")).unwrap();
-    client.get_multiplexed_async_connection().await.unwrap()
+    server.redis_of("forger", "p").await
 }
 
 async fn publish(redis: &mut MultiplexedConnection, channel: &str, message: &str) -> u64 {

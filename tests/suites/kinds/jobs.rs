@@ -210,6 +210,7 @@ async fn without_catching_up_the_first_run_is_in_the_next_tick() {
 async fn a_tick_that_begins_while_another_process_runs_is_not_left_out() {
     let (_locks, faults) = Locks::in_memory_with_faults();
     let [dies, lives] = [(); 2].map(|()| Locks::over(faults.store().clone()));
+    an_hour_has_begun().await;
     let (runs, ttl) = (Runs::default(), Duration::from_secs(90));
     let mutex = dies.mutex("job").once_per(MINUTE).ttl(ttl).auto_renew(false);
     let held = mutex.lock().await.unwrap();

@@ -1,5 +1,6 @@
 //! The life of leases: their longest time, their holders, their ends, and the client's shutdown.
 
+mod closures;
 mod election;
 mod ending;
 mod leading;

@@ -35,8 +35,9 @@ pub enum LossReason {
     Replaced,
     /// The client was shut down before its holder released it.
     ShutDown,
-    /// Its holder released it while a nested call of a `reentrant` function still ran under
-    /// it, in a task of its own. Only that call gets this reason.
+    /// Its holder has released it. Only two get this reason: a nested call of a `reentrant` function that
+    /// still ran under it, in a task of its own; and [`ensure_held`](crate::LeaseHandle::ensure_held) of a
+    /// handle that outlived the lease.
     Released,
 }
 

@@ -112,6 +112,21 @@ impl LeaseHandle {
         self.local.fence.ok_or_else(|| LockError::NotFenced { key: key() })
     }
 
+    /// Fails unless the lease is held now, by this process's own clock. No command is sent. For blocking
+    /// code, to ask before each step that another holder must not see done: nothing else can stop it.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lease is lost; with [`LossReason::Released`] if its holder has
+    /// released it.
+    pub fn ensure_held(&self) -> Result<(), LockError> {
+        if self.is_held() {
+            return Ok(());
+        }
+        let reason = self.local.loss_so_far().unwrap_or(LossReason::Released);
+        Err(LockError::Lost { key: self.key().clone(), reason })
+    }
+
     /// The time until the lease ends, unless it is renewed before. Zero when it is lost or
     /// released.
     #[must_use]

@@ -66,7 +66,6 @@ impl Scope {
     }
 
     /// Runs a function in it, if there is one.
-    #[cfg(feature = "tower")]
     pub(in crate::engine) fn sync_around<R>(this: Option<Self>, work: impl FnOnce() -> R) -> R {
         match this {
             Some(scope) => CURRENT.sync_scope(scope, work),

@@ -124,6 +124,16 @@ impl LeaseSetHandle {
         remaining(self.iter())
     }
 
+    /// Fails unless all leases are held now, as
+    /// [`LeaseHandle::ensure_held`](crate::LeaseHandle::ensure_held).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] of the first lease, in the order of the locks' names, that is not held.
+    pub fn ensure_held(&self) -> Result<(), LockError> {
+        self.iter().try_for_each(LeaseHandle::ensure_held)
+    }
+
     /// Returns true while all leases are held, by this process's own clock. No command is sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
