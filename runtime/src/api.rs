@@ -24,6 +24,7 @@ mod lead;
 pub(crate) mod lock_client;
 pub(crate) mod lock_options;
 pub(crate) mod lock_spec;
+mod ping;
 mod shutdown;
 
 #[cfg(feature = "doctor")]

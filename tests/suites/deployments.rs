@@ -14,6 +14,8 @@ mod limits;
 #[cfg(feature = "servers")]
 mod on_servers;
 #[cfg(feature = "servers")]
+mod ping;
+#[cfg(feature = "servers")]
 mod pools;
 #[cfg(feature = "servers")]
 mod replicas;

@@ -272,6 +272,23 @@ impl Locks {
     /// # Cancel safety
     ///
     /// As safe as the given future, which is dropped with this one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{LockError, Locks, distributed_lock};
+    ///
+    /// #[distributed_lock(key = "nightly")]
+    /// async fn nightly() -> Result<u32, LockError> {
+    ///     Ok(7)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// assert_eq!(Locks::in_memory().scope(nightly()).await?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         SCOPE.scope(self.clone(), work)
     }

@@ -3,6 +3,7 @@
 mod connect;
 
 use std::fmt;
+use std::time::Duration;
 
 pub(crate) use self::connect::{connect_quorum, connect_quorum_lazy};
 use super::lock_client::{LockClient, sealed};
@@ -153,6 +154,31 @@ impl QuorumLocks {
         work: impl FnMut(LeaseHandle) -> W,
     ) -> Result<W::Output, LockError> {
         self.locks.lead(key, work).await
+    }
+
+    /// Asks whether a majority of the servers answers, as [`Locks::ping`] does.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Quorum`] if too few servers answered.
+    /// - [`LockError::Store`] if the answers took more than a second.
+    /// - [`LockError::ShutDown`] once the client was [shut down](Self::shutdown).
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing is held.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locks: leasehold::QuorumLocks) -> Result<(), leasehold::LockError> {
+    /// println!("a majority answers in {:?}", locks.ping().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn ping(&self) -> Result<Duration, LockError> {
+        self.locks.ping().await
     }
 
     /// Shuts the client down and reports what is left: see [`Locks::shutdown`].

@@ -17,7 +17,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(in crate::engine) use self::closure::on_thread;
 use self::give_way::give_way;
 pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;

@@ -42,6 +42,7 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("ReentrantMutex::lock ReentrantMutex::try_lock", &[ACQUIRE]),
     ("Semaphore::acquire Semaphore::try_acquire", &[ACQUIRE, "Closed"]),
     ("Semaphore::acquire_many Semaphore::try_acquire_many", &[ACQUIRE, "Closed"]),
+    ("Locks::ping QuorumLocks::ping", &["NoRuntime", "Quorum", "ShutDown", "Store"]),
     ("Mutex::run", &[ACQUIRE, "Done", "Lost", "Quorum", "Unsupported"]),
     ("RwLock::run_read", &[ACQUIRE, "Lost", "Quorum"]),
     ("RwLock::run_write", &[ACQUIRE, "Lost", "Quorum", "WouldDeadlock"]),

@@ -38,6 +38,8 @@ pub enum Step {
     ChangeLimit,
     /// Forget that work is done.
     RunAgain,
+    /// Say that the store is there.
+    Ping,
 }
 
 impl fmt::Display for Step {
@@ -53,6 +55,7 @@ impl fmt::Display for Step {
             Self::Complete => "complete",
             Self::ChangeLimit => "change the limit of",
             Self::RunAgain => "run again the work of",
+            Self::Ping => "answer",
         })
     }
 }

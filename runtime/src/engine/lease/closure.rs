@@ -1,12 +1,8 @@
 //! Running a closure under a lease, to the lease's end.
 
-use std::panic::resume_unwind;
-
-use tokio::task::spawn_blocking;
-
 use super::{Lease, LeaseHandle};
+use crate::core::blocking::on_thread;
 use crate::core::error::LockError;
-use crate::core::timers::check_timers;
 
 impl Lease {
     /// Runs work under the lease, and ends the lease. A loss drops the work.
@@ -89,19 +85,5 @@ impl Lease {
         .await?;
         lease.finish(result.is_ok()).await;
         result
-    }
-}
-
-/// Waits for a function on a thread that may block.
-pub(in crate::engine) async fn on_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, LockError> + Send + 'static,
-) -> Result<T, LockError> {
-    check_timers()?;
-    match spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            Err(_) => Err(LockError::NoRuntime),
-        },
     }
 }

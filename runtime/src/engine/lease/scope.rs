@@ -207,6 +207,21 @@ impl LeaseHandle {
     /// # Cancel safety
     ///
     /// As safe as the given future, which is dropped with this one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::LeaseHandle;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let lease = leasehold::Locks::in_memory().mutex("order:42").lock().await?;
+    /// let task = async { LeaseHandle::current().map(|lease| lease.fence()) };
+    /// let fence = tokio::spawn(lease.handle().scope(task)).await.expect("no panic");
+    /// assert_eq!(fence.expect("it is in the scope")?, lease.fence()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         CURRENT.scope(self.inside(false), work)
     }

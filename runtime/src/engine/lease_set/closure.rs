@@ -3,8 +3,9 @@
 use futures_util::future::join_all;
 
 use super::{LeaseSet, LeaseSetHandle};
+use crate::core::blocking::on_thread;
 use crate::core::error::LockError;
-use crate::engine::lease::{Lease, Scope, on_thread};
+use crate::engine::lease::{Lease, Scope};
 
 impl LeaseSet {
     /// Ends the leases of work that has ended. Of a loss the work's error tells: then only those

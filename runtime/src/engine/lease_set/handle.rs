@@ -78,6 +78,20 @@ impl LeaseSetHandle {
     /// # Cancel safety
     ///
     /// As safe as the given future, which is dropped with this one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::LeaseSetHandle;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let leases = leasehold::Locks::in_memory().all(["a", "b"]).lock().await?;
+    /// let task = async { LeaseSetHandle::current().map(|leases| leases.len()) };
+    /// assert_eq!(tokio::spawn(leases.handle().scope(task)).await.expect("no panic"), Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         Scope::around(Scope::of_set(self.iter(), false), work)
     }
