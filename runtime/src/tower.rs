@@ -132,6 +132,7 @@ mod grpc;
 mod held;
 mod held_body;
 mod hold;
+mod hold_body;
 #[cfg(test)]
 mod hostile;
 mod identity;

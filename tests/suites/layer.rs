@@ -1,5 +1,6 @@
 //! The Tower layer: keys, the time that a lock is held, and refusals.
 
+mod by_hand;
 mod current;
 mod grpc;
 mod holding;

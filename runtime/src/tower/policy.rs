@@ -22,7 +22,7 @@ use super::reject::Refusal;
 use super::request_lock::{Handle as LockHandle, LayerKind, RequestLock, Share};
 use super::telemetry;
 use super::upgrade::{Warned, is_upgrade};
-use super::waiters::{Acquire, Denied, Failed, WaiterSlot, Waiters};
+use super::waiters::{Acquire, Denied, WaiterSlot, Waiters};
 use crate::api::lock_options::LockOptions;
 use crate::api::lock_spec::LockSpec;
 use crate::api::locks::Locks;
@@ -131,18 +131,16 @@ impl Policy {
             let begun = Instant::now();
             let answer = lock.acquire(share, slot).await;
             match &answer {
-                Err(Denied::Because(Failed { error, .. })) if error.is_outage() => {
+                Err(Denied::Because(error)) if error.is_outage() => {
                     outage.failed(parts, begun, label, error);
                 }
                 Err(
-                    Denied::Because(Failed {
-                        // Of neither is the store asked.
-                        error:
-                            LockError::ShutDown
-                            | LockError::Closed { .. }
-                            | LockError::RateLimited { .. },
-                        ..
-                    })
+                    // Of none is the store asked.
+                    Denied::Because(
+                        LockError::ShutDown
+                        | LockError::Closed { .. }
+                        | LockError::RateLimited { .. },
+                    )
                     | Denied::Crowded { .. },
                 ) => {}
                 Ok(_) | Err(Denied::Because(_)) => {
@@ -195,8 +193,8 @@ impl Policy {
 
     /// Lets a request pass without a lock, or returns its refusal.
     pub(super) fn judge(&self, denied: Denied, lock: &'static str) -> Result<(), Refusal> {
-        let Failed { error, is_semaphore } = match denied {
-            Denied::Because(failed) => failed,
+        let error = match denied {
+            Denied::Because(error) => error,
             Denied::Crowded { key, is_semaphore } => {
                 return Err(Refusal::crowded(key, is_semaphore));
             }
@@ -210,7 +208,7 @@ impl Policy {
             }
             error => error,
         };
-        match Refusal::of(error, is_semaphore) {
+        match Refusal::from(error) {
             Refusal::Unavailable(error) if self.fails_open && error.is_store_failure() => {
                 telemetry::passed_open(self.demand.kind.name(), lock);
                 // In an outage its beginning and its end are logged.

@@ -76,25 +76,6 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The refusal for an error of an acquisition.
-    pub(super) fn of(error: LockError, is_semaphore: bool) -> Self {
-        match error {
-            error if error.is_held_by_caller() => Self::HeldByItself(error),
-            LockError::Busy { .. } | LockError::TimedOut { .. } if is_semaphore => {
-                Self::Full(error)
-            }
-            LockError::Busy { .. } | LockError::TimedOut { .. } => Self::Held(error),
-            LockError::Done { .. } => Self::Done(error),
-            LockError::Closed { .. } => Self::Closed(error),
-            LockError::RateLimited { .. } => Self::RateLimited(error),
-            LockError::Lost { reason, .. } => Self::Lost(reason),
-            LockError::ShutDown => Self::Unavailable(error),
-            error if error.is_store_failure() => Self::Unavailable(error),
-            LockError::InvalidKey { .. } => Self::NoKey(KeyError::new(error)),
-            error => Self::Misconfigured(error),
-        }
-    }
-
     /// The refusal of a request that finds too many waiters.
     pub(super) fn crowded(key: LockKey, is_semaphore: bool) -> Self {
         let status = if is_semaphore {
@@ -282,7 +263,20 @@ impl Refusal {
 /// make a [`Full`](Refusal::Full) of it.
 impl From<LockError> for Refusal {
     fn from(error: LockError) -> Self {
-        Self::of(error, false)
+        match error {
+            error if error.is_held_by_caller() => Self::HeldByItself(error),
+            LockError::Busy { is_semaphore: true, .. }
+            | LockError::TimedOut { is_semaphore: true, .. } => Self::Full(error),
+            LockError::Busy { .. } | LockError::TimedOut { .. } => Self::Held(error),
+            LockError::Done { .. } => Self::Done(error),
+            LockError::Closed { .. } => Self::Closed(error),
+            LockError::RateLimited { .. } => Self::RateLimited(error),
+            LockError::Lost { reason, .. } => Self::Lost(reason),
+            LockError::ShutDown => Self::Unavailable(error),
+            error if error.is_store_failure() => Self::Unavailable(error),
+            LockError::InvalidKey { .. } => Self::NoKey(KeyError::new(error)),
+            error => Self::Misconfigured(error),
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The lock of a request, or its locks.
 
+use futures_util::TryFutureExt;
 use http::Method;
 
 use super::held::Held;
 use super::outage::Part;
-use super::waiters::{Acquire, Bound, Bounds, Failed, WaiterSlot, bounded};
+use super::waiters::{Acquire, Bound, Bounds, WaiterSlot, bounded};
 use crate::api::locks::Look;
 use crate::api::multi_lock::MultiLock;
 use crate::api::mutex::Mutex;
@@ -136,24 +137,14 @@ impl RequestLock {
         Share { weight, reads }: Share,
         slot: Option<WaiterSlot>,
     ) -> Acquire {
-        let is_semaphore = matches!(self.handle, Handle::Semaphore(_));
-        let one = move |answer: Result<_, _>| {
-            answer.map(Held::One).map_err(|error| Failed { error, is_semaphore })
-        };
         match self.handle {
-            Handle::Mutex(mutex) => bounded(slot, async move { one(mutex.lock().await) }),
+            Handle::Mutex(mutex) => bounded(slot, mutex.lock().map_ok(Held::One)),
             Handle::Semaphore(permits) => {
-                bounded(slot, async move { one(permits.acquire_many(weight).await) })
+                bounded(slot, permits.acquire_many(weight).map_ok(Held::One))
             }
-            Handle::RwLock(lock) if reads => bounded(slot, async move { one(lock.read().await) }),
-            Handle::RwLock(lock) => bounded(slot, async move { one(lock.write().await) }),
-            Handle::Set(locks) => bounded(slot, async move {
-                let answer = locks.lock().await;
-                answer.map(Held::All).map_err(|error| {
-                    let is_semaphore = locks.is_permit(&error);
-                    Failed { error, is_semaphore }
-                })
-            }),
+            Handle::RwLock(lock) if reads => bounded(slot, lock.read().map_ok(Held::One)),
+            Handle::RwLock(lock) => bounded(slot, lock.write().map_ok(Held::One)),
+            Handle::Set(locks) => bounded(slot, locks.lock().map_ok(Held::All)),
         }
     }
 }

@@ -96,16 +96,9 @@ impl Drop for WaiterSlot {
     }
 }
 
-/// Why an acquisition has failed.
-pub(super) struct Failed {
-    pub(super) error: LockError,
-    /// Its lock is a semaphore.
-    pub(super) is_semaphore: bool,
-}
-
 /// Why there is no lease.
 pub(super) enum Denied {
-    Because(Failed),
+    Because(LockError),
     /// As many requests wait for this lock as may.
     Crowded {
         key: LockKey,
@@ -116,7 +109,7 @@ pub(super) enum Denied {
 /// Acquires, and takes a slot if it has to wait. Without a slot, any number may wait.
 pub(super) fn bounded(
     slot: Option<WaiterSlot>,
-    acquire: impl Future<Output = Result<Held, Failed>> + Send + 'static,
+    acquire: impl Future<Output = Result<Held, LockError>> + Send + 'static,
 ) -> Acquire {
     Box::pin(Bounded { acquire, slot })
 }
@@ -130,7 +123,7 @@ pin_project! {
     }
 }
 
-impl<F: Future<Output = Result<Held, Failed>>> Future for Bounded<F> {
+impl<F: Future<Output = Result<Held, LockError>>> Future for Bounded<F> {
     type Output = Result<Held, Denied>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

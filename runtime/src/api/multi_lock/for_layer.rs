@@ -1,7 +1,6 @@
 //! What a layer asks of the locks of a request.
 
-use super::{MultiLock, Part, PartKind};
-use crate::core::error::LockError;
+use super::{MultiLock, PartKind};
 use crate::core::key::LockKey;
 use crate::engine::acquire::{Look, in_order};
 
@@ -9,14 +8,6 @@ impl MultiLock {
     /// Adds a mutex.
     pub(crate) fn mutex(self, key: LockKey) -> Self {
         self.with(key, PartKind::Mutex)
-    }
-
-    /// True if this is the error of a permit.
-    pub(crate) fn is_permit(&self, error: &LockError) -> bool {
-        let is_of = |part: &Part| {
-            matches!(part.kind, PartKind::Permit { .. }) && error.key() == part.key.as_ref()
-        };
-        error.is_held_by_another() && self.parts.iter().any(is_of)
     }
 
     /// Its locks and rates with valid names, each with the limit of a permit or the burst of a rate.

@@ -53,6 +53,9 @@ pub enum LockError {
         kept: bool,
         /// True if the caller holds the lock itself, as in [`TimedOut`](Self::TimedOut).
         held_by_caller: bool,
+        /// True if it is a semaphore: its permits are used up, and the answer over HTTP is 429. Of
+        /// any other lock it is 409.
+        is_semaphore: bool,
     },
     /// Others held the lock, or were before this request in the queue, for the whole wait.
     #[non_exhaustive]
@@ -72,6 +75,8 @@ pub enum LockError {
         /// [`scope`](crate::LeaseHandle::scope) that was carried into another task, the call
         /// waits first. A lease that no work runs under is not seen.
         held_by_caller: bool,
+        /// True if it is a semaphore, as in [`Busy`](Self::Busy).
+        is_semaphore: bool,
     },
     /// The work has succeeded, and counts as done: the lock has `once` or `once_per`. The
     /// call has not run it again.
@@ -298,6 +303,16 @@ impl LockError {
             self,
             Self::Busy { held_by_caller: true, .. } | Self::TimedOut { held_by_caller: true, .. }
         )
+    }
+
+    /// Says whether the lock that others hold is a semaphore.
+    pub(crate) fn of_semaphore(mut self, is: impl FnOnce(&LockKey) -> bool) -> Self {
+        if let Self::Busy { key, is_semaphore, .. } | Self::TimedOut { key, is_semaphore, .. } =
+            &mut self
+        {
+            *is_semaphore = is(key);
+        }
+        self
     }
 
     /// Returns true if the store is out of reach or gives no answer, for now.

@@ -40,8 +40,14 @@ fn all() -> Vec<LockError> {
             retry_after: Duration::from_secs(1),
             kept: false,
             held_by_caller: false,
+            is_semaphore: false,
         },
-        TimedOut { key: key(), waited: Duration::from_secs(1), held_by_caller: false },
+        TimedOut {
+            key: key(),
+            waited: Duration::from_secs(1),
+            held_by_caller: false,
+            is_semaphore: false,
+        },
         Lost { key: key(), reason: LossReason::Expired },
         TicketEnded { key: key(), reason: LossReason::Taken },
         Store {

@@ -29,14 +29,14 @@ impl fmt::Display for LockError {
                  within {retry_after}",
                 retry_after = Short(*retry_after)
             ),
-            Self::TimedOut { key, waited, held_by_caller: true } => write!(
+            Self::TimedOut { key, waited, held_by_caller: true, .. } => write!(
                 f,
                 "`{key}` was not acquired within {waited}: the caller itself holds it, because \
                  it runs under a lease of it; acquire the lock once, around both uses, or use a \
                  `reentrant_mutex` with one owner",
                 waited = Short(*waited)
             ),
-            Self::TimedOut { key, waited, held_by_caller: false } => write!(
+            Self::TimedOut { key, waited, held_by_caller: false, .. } => write!(
                 f,
                 "`{key}` was not acquired within {waited}: others held it, or were ahead in \
                  the queue; wait longer, or hold the lock for a shorter time",

@@ -52,7 +52,11 @@ pub(crate) async fn acquire_all(
     };
     check(shared, &first.key, &rates, &options)?;
     let (patience, rates) = (Patience::new(shared, options), Rates::of(&rates));
-    OrderedAcquire { patience, locks: &locks, rates }.acquire().await
+    let acquired = OrderedAcquire { patience, locks: &locks, rates }.acquire().await;
+    let is_semaphore = |spec: &RequestSpec| matches!(spec.kind, Kind::Semaphore { .. });
+    acquired.map_err(|error| {
+        error.of_semaphore(|key| locks.iter().any(|spec| spec.key == *key && is_semaphore(spec)))
+    })
 }
 
 /// Takes of rates, within the wait of the options. There is at least one.
@@ -250,11 +254,12 @@ impl<'a> OrderedAcquire<'a> {
     /// Turns the error of one lock into that of the whole call, with the whole wait.
     fn error_for_all(&self, error: LockError) -> LockError {
         match error {
-            LockError::Busy { key, held_by_caller, .. }
-            | LockError::TimedOut { key, held_by_caller, .. }
+            LockError::Busy { key, held_by_caller, is_semaphore, .. }
+            | LockError::TimedOut { key, held_by_caller, is_semaphore, .. }
                 if !self.patience.schedule.is_try() =>
             {
-                LockError::TimedOut { key, waited: self.patience.waited(), held_by_caller }
+                let waited = self.patience.waited();
+                LockError::TimedOut { key, waited, held_by_caller, is_semaphore }
             }
             error => error,
         }

@@ -167,9 +167,13 @@ impl AskSchedule {
                 until: system_time(until),
                 retry_after: left,
             },
-            NotGranted::Held { left, kept } if self.is_try() => {
-                LockError::Busy { key, retry_after: left, kept, held_by_caller: false }
-            }
+            NotGranted::Held { left, kept } if self.is_try() => LockError::Busy {
+                key,
+                retry_after: left,
+                kept,
+                held_by_caller: false,
+                is_semaphore: false,
+            },
             NotGranted::Recalled { left, .. } if self.is_try() => self.refused(key, left),
             NotGranted::WrongKind | NotGranted::Recalled { other_kind: true, .. } => {
                 LockError::WrongKind { key }
@@ -181,14 +185,20 @@ impl AskSchedule {
     /// The error where the lock is held for this long, if it is not renewed.
     pub(super) fn refused(&self, key: LockKey, retry_after: Duration) -> LockError {
         if self.is_try() {
-            return LockError::Busy { key, retry_after, kept: false, held_by_caller: false };
+            return LockError::Busy {
+                key,
+                retry_after,
+                kept: false,
+                held_by_caller: false,
+                is_semaphore: false,
+            };
         }
         self.timed_out(key)
     }
 
     /// The error of a wait that is over.
     pub(super) fn timed_out(&self, key: LockKey) -> LockError {
-        LockError::TimedOut { key, waited: self.waited, held_by_caller: false }
+        LockError::TimedOut { key, waited: self.waited, held_by_caller: false, is_semaphore: false }
     }
 
     /// How long a request pauses that is not in the queue, until a recalled lease may have been

@@ -44,7 +44,7 @@ pub(crate) async fn acquire(
     if options.waits_as == WaitsAs::Caller {
         attempt.may_wait(begun);
     }
-    let span = attempt.span();
+    let (span, is_semaphore) = (attempt.span(), matches!(spec.kind, Kind::Semaphore { .. }));
     let (own_lock, closed) = match client.limits.spec(&spec) {
         Ok(spec) => (LeaseHandle::own_lock(client.id, &spec), None),
         Err(closed) => (OwnLock::No, Some(closed)),
@@ -70,7 +70,7 @@ pub(crate) async fn acquire(
         *held_by_caller = own_lock != OwnLock::No && LeaseHandle::is_around(client.id, key);
     }
     attempt.end(|| client.elapsed(begun), &result);
-    result.map(Lease::begin_hold)
+    result.map(Lease::begin_hold).map_err(|error| error.of_semaphore(|_| is_semaphore))
 }
 
 /// Acquires work that is to succeed once in each tick.
