@@ -4,6 +4,10 @@ use super::builder::LocksBuilder;
 use super::locks::Locks;
 use crate::core::error::LockError;
 
+/// The tool reads both, too.
+const URL: &str = "REDIS_URL";
+const PREFIX: &str = "LEASEHOLD_PREFIX";
+
 impl Locks {
     /// Connects to a Redis or Valkey server, such as `redis://127.0.0.1:6379`, and waits
     /// for the connection. [`LocksBuilder::connect`] lists the URLs, also those for
@@ -64,12 +68,14 @@ impl Locks {
     }
 
     /// Connects to the server in the environment variable `REDIS_URL`, and fails if it is
-    /// not set.
+    /// not set. The prefix is that in `LEASEHOLD_PREFIX`, or else `leasehold`: the command
+    /// `leasehold` takes both from there, too. [`connect`](Self::connect) and a
+    /// [`builder`](Self::builder) read no variable.
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidOption`] if the variable is not set, is malformed, or needs a
-    ///   missing feature. There is no fallback to memory: locks that each process keeps for
+    /// - [`LockError::InvalidOption`] if `REDIS_URL` is not set, if one of them is malformed, or
+    ///   if the URL needs a missing feature. There is no fallback to memory: locks that each process keeps for
     ///   itself protect nothing.
     /// - [`LockError::Store`] if the server can't be reached within a second, or refuses.
     /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
@@ -87,18 +93,15 @@ impl Locks {
     /// # }
     /// ```
     pub async fn from_env() -> Result<Self, LockError> {
-        match redis_url()? {
-            Some(url) => Self::connect(&url).await.map_err(of_variable),
-            None => Err(LockError::InvalidOption {
-                option: "REDIS_URL",
-                problem: "it is not set; set it to the server's URL, such as redis://127.0.0.1/"
-                    .to_owned(),
-            }),
-        }
+        connect_by_variables().await?.ok_or_else(|| LockError::InvalidOption {
+            option: URL,
+            problem: "it is not set; set it to the server's URL, such as redis://127.0.0.1/"
+                .to_owned(),
+        })
     }
 
-    /// Connects to the server in `REDIS_URL`, or keeps locks in memory if that is not set:
-    /// for examples and tests.
+    /// Connects as [`from_env`](Self::from_env), or keeps locks in memory if `REDIS_URL` is not
+    /// set: for examples and tests.
     ///
     /// # Errors
     ///
@@ -122,31 +125,42 @@ impl Locks {
     /// # }
     /// ```
     pub async fn from_env_or_in_memory() -> Result<Self, LockError> {
-        match redis_url()? {
-            Some(url) => Self::connect(&url).await.map_err(of_variable),
-            None => Ok(Self::in_memory()),
-        }
+        Ok(connect_by_variables().await?.unwrap_or_else(Self::in_memory))
     }
 }
 
-/// The URL came from the variable, so the error names the variable.
+/// Connects as the variables say. `None` if there is no server.
+async fn connect_by_variables() -> Result<Option<Locks>, LockError> {
+    let [url, prefix] = [variable(URL)?, variable(PREFIX)?];
+    let Some(url) = url else { return Ok(None) };
+    let mut builder = LocksBuilder::new();
+    if let Some(prefix) = prefix {
+        builder = builder.prefix(prefix);
+    }
+    builder.connect(&url).await.map(Some).map_err(of_variable)
+}
+
+/// An option came from its variable, so the error names the variable.
 fn of_variable(error: LockError) -> LockError {
     match error {
         LockError::InvalidOption { option: "url", problem } => {
-            LockError::InvalidOption { option: "REDIS_URL", problem }
+            LockError::InvalidOption { option: URL, problem }
+        }
+        LockError::InvalidOption { option: "prefix", problem } => {
+            LockError::InvalidOption { option: PREFIX, problem }
         }
         error => error,
     }
 }
 
-fn redis_url() -> Result<Option<String>, LockError> {
-    match std::env::var("REDIS_URL") {
-        Ok(url) if url.is_empty() => Ok(None),
-        Ok(url) => Ok(Some(url)),
+/// An environment variable. One that is empty counts as not set.
+fn variable(name: &'static str) -> Result<Option<String>, LockError> {
+    match std::env::var(name) {
+        Ok(text) if text.is_empty() => Ok(None),
+        Ok(text) => Ok(Some(text)),
         Err(std::env::VarError::NotPresent) => Ok(None),
-        Err(std::env::VarError::NotUnicode(_)) => Err(LockError::InvalidOption {
-            option: "REDIS_URL",
-            problem: "it is not UTF-8".to_owned(),
-        }),
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(LockError::InvalidOption { option: name, problem: "it is not UTF-8".to_owned() })
+        }
     }
 }

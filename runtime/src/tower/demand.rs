@@ -31,6 +31,17 @@ impl Demand {
         Self { kind, weight: None, limit: None, rate: None }
     }
 
+    /// What is wrong with it for every request.
+    pub(super) fn problem(&self) -> Option<String> {
+        match self.kind {
+            LayerKind::Semaphore { limit: 0 } if self.limit.is_none() => {
+                Some("a semaphore with a limit of 0 never grants a permit".to_owned())
+            }
+            LayerKind::Rate { rate } if self.rate.is_none() => rate.check(1).err(),
+            _ => None,
+        }
+    }
+
     /// Returns true if it is the same for all requests.
     pub(super) fn is_fixed(&self) -> bool {
         self.weight.is_none() && self.limit.is_none() && self.rate.is_none()

@@ -66,7 +66,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     ///
     /// When the app is built, if the key is a plain string that looks like a template, such
     /// as `"order:{id}"`. It would be one lock for all orders. `path_key` and
-    /// [`template_key`](super::template_key) make keys from a template.
+    /// [`template_key`](super::template_key) make keys from a template. Also if an option is out of
+    /// its range, or excludes another one: every request would be refused.
     ///
     /// # Examples
     ///
@@ -88,8 +89,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     ///
     /// # Panics
     ///
-    /// When the app is built, if the key is a plain string that looks like a template, as
-    /// in [`mutex`](Self::mutex).
+    /// When the app is built, if the key is a plain string that looks like a template, if an option is
+    /// out of its range, or if a limit is 0, as in [`mutex`](Self::mutex).
     ///
     /// # Examples
     ///
@@ -116,8 +117,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     ///
     /// # Panics
     ///
-    /// When the app is built, if the key is a plain string that looks like a template, as
-    /// in [`mutex`](Self::mutex).
+    /// When the app is built, if the key is a plain string that looks like a template, if an option is
+    /// out of its range, or if a limit is 0, as in [`mutex`](Self::mutex).
     ///
     /// # Examples
     ///
@@ -282,7 +283,13 @@ impl<K> LockLayer<K> {
 impl<S, K> Layer<S> for LockLayer<K> {
     type Service = LockService<S, K>;
 
+    /// # Panics
+    ///
+    /// If every request would be refused: an option is out of its range, or excludes another one; a
+    /// limit is 0.
+    #[track_caller]
     fn layer(&self, inner: S) -> Self::Service {
+        self.policy.assert_possible();
         LockService::new(inner, self.key.clone(), self.policy.clone())
     }
 }

@@ -68,6 +68,19 @@ pub(super) struct Policy {
 }
 
 impl Policy {
+    /// Panics if no request could ever get its lock.
+    #[track_caller]
+    pub(super) fn assert_possible(&self) {
+        let is_of_mutex = matches!(self.demand.kind, LayerKind::Mutex);
+        if let Err(error) = self.given.options.check(is_of_mutex) {
+            panic!("a `LockLayer` would refuse every request: {error}");
+        }
+        let parts = self.set.iter().flat_map(|set| set.iter()).map(|lock| &lock.demand);
+        if let Some(problem) = parts.chain([&self.demand]).find_map(Demand::problem) {
+            panic!("a `LockLayer` would refuse every request: {problem}");
+        }
+    }
+
     /// The lock, if it is the same for all requests, and all take as much of it and are
     /// nobody in particular.
     pub(super) fn fixed(&self) -> Option<&RequestLock> {

@@ -13,9 +13,30 @@ use leasehold_tests::tls::{Tls, authority};
 use super::*;
 
 fn worker(url: Option<&str>) -> Vec<String> {
+    worker_with(url, None)
+}
+
+fn worker_with(url: Option<&str>, prefix: Option<&str>) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
-    command.args(["-", "env"]).env_remove("REDIS_URL");
-    Process::start(command.envs(url.map(|url| ("REDIS_URL", url)))).rest()
+    command.args(["-", "env"]).env_remove("REDIS_URL").env_remove("LEASEHOLD_PREFIX");
+    command.envs(url.map(|url| ("REDIS_URL", url)));
+    Process::start(command.envs(prefix.map(|prefix| ("LEASEHOLD_PREFIX", prefix)))).rest()
+}
+
+/// As the tool takes it.
+#[tokio::test]
+async fn from_env_takes_the_prefix_of_its_variable() {
+    let server = Server::start();
+    let locked = ["from_env: locked", "or_in_memory: locked"];
+    assert_eq!(worker_with(Some(&server.url()), Some("")), locked, "an empty one counts as none");
+    let locks = Locks::builder().prefix("billing").connect(&server.url()).await.unwrap();
+    let held = locks.mutex("a").lock().await.unwrap();
+    assert_eq!(worker_with(Some(&server.url()), Some("orders")), locked);
+    let waits = worker_with(Some(&server.url()), Some("billing"));
+    assert!(waits.is_empty(), "it is held there: {waits:?}");
+    held.release().await.unwrap();
+    let said = worker_with(Some(&server.url()), Some("a{b")).join("\n");
+    assert!(said.contains("from_env: `LEASEHOLD_PREFIX`: "), "{said}");
 }
 
 #[tokio::test]

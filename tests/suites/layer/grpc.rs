@@ -103,7 +103,7 @@ async fn refusals_are_statuses() {
     assert_eq!((status.code(), pushback(&status)), (Code::InvalidArgument, "-1"));
     assert!(status.message().contains("the header x-tenant is missing"), "{status}");
 
-    let status = refusal(LockLayer::mutex(&locks, "c").ttl(Duration::ZERO)).await;
+    let status = refusal(LockLayer::semaphore(&locks, "a", 1)).await;
     assert_eq!((status.code(), pushback(&status)), (Code::Internal, "-1"));
 
     faults.always(Fault::Unreachable);

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::{pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
@@ -12,8 +13,8 @@ use futures_util::{FutureExt, stream};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use leasehold::tower::{HoldUntil, OnLost};
-use leasehold::{LeaseHandle, LockLayer, Locks, LossReason};
+use leasehold::tower::{HoldUntil, LayerLock, OnLost};
+use leasehold::{LeaseHandle, LockLayer, Locks, LossReason, Rate};
 use tokio::time::{advance, sleep};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -186,4 +187,34 @@ async fn with_finish_a_client_that_goes_away_still_releases() {
     assert!(!is_free(&locks, "a").await);
     drop(response);
     assert!(is_free(&locks, "a").await);
+}
+
+/// A layer around nothing, or why it can't be built.
+fn built<L: Layer<()>>(layer: &L) -> Result<(), String> {
+    let built = catch_unwind(AssertUnwindSafe(|| drop(layer.layer(()))));
+    built.map_err(|panic| *panic.downcast::<String>().expect("it has values"))
+}
+
+/// The app does not start, instead of refusing each request.
+#[test]
+fn options_that_can_not_be_right_fail_when_the_app_is_built() {
+    let locks = Locks::in_memory();
+    let mutex = || LockLayer::mutex(&locks, "a");
+    let permits = |limit| LockLayer::all(&locks, [LayerLock::permit("a", limit)]);
+    let (short, long) = (Duration::from_millis(99), Duration::from_secs(31 * 24 * 60 * 60));
+    for (problem, built) in [
+        ("`ttl`: 3ms", built(&mutex().ttl(Duration::from_millis(3)))),
+        ("`max_hold`: 99ms", built(&mutex().max_hold(short))),
+        ("`max_hold`: 2678400s", built(&mutex().max_hold(long))),
+        ("a limit of 0", built(&LockLayer::semaphore(&locks, "a", 0))),
+        ("a limit of 0", built(&permits(0))),
+        ("0 in 1s", built(&LockLayer::rate(&locks, "a", Rate::per_second(0)))),
+    ] {
+        let text = built.unwrap_err();
+        assert!(text.starts_with("a `LockLayer` would refuse every request: "), "{text}");
+        assert!(text.contains(problem), "{problem}: {text}");
+    }
+    assert_eq!(built(&permits(1)), Ok(()));
+    let by_request = LockLayer::semaphore(&locks, "a", 0).limit_by(|_| Some(1_u32));
+    assert_eq!(built(&by_request), Ok(()));
 }

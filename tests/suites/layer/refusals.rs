@@ -127,16 +127,11 @@ async fn no_refusal_names_the_lock() {
 async fn server_errors_are_500() {
     let locks = Locks::in_memory();
     let _lease = locks.mutex("a").lock().await.unwrap();
-    for layer in [
-        LockLayer::semaphore(&locks, "a", 1),
-        LockLayer::semaphore(&locks, "b", 0),
-        LockLayer::mutex(&locks, "b").ttl(Duration::ZERO),
-    ] {
-        let response = ask(&layer, "/").await;
-        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
-        assert!(!response.headers().contains_key("retry-after"));
-        problem(response).await;
-    }
+    // Another kind of lock has the name.
+    let response = ask(&LockLayer::semaphore(&locks, "a", 1), "/").await;
+    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(!response.headers().contains_key("retry-after"));
+    problem(response).await;
 }
 
 #[tokio::test]

@@ -2,6 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::{
+    NonZeroI8, NonZeroI16, NonZeroI32, NonZeroI64, NonZeroI128, NonZeroIsize, NonZeroU8,
+    NonZeroU16, NonZeroU32, NonZeroU64, NonZeroU128, NonZeroUsize,
+};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -11,7 +17,8 @@ use crate::core::lock_key::LockKey;
 
 /// A value that can stand in a key template, as in `"invoice:{invoice_id}"`.
 ///
-/// Integers, strings, `bool`, `char`, `Uuid`, and references to them can. Floats can't,
+/// Integers (`NonZero…` too), strings, `bool`, `char`, `Uuid`, IP addresses, and references to
+/// them (`Box`, `Rc` and `Arc` too) can. Floats can't,
 /// because their text is not unique. `Option` can't, because its `None` would be one lock
 /// for many values. For a newtype of your own, use `#[derive(KeyPart)]` (feature `macros`).
 /// For any other type, write what identifies it.
@@ -35,7 +42,7 @@ use crate::core::lock_key::LockKey;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock's key",
     label = "not a key part",
-    note = "integers, strings, `bool`, `char` and `Uuid` can, and a newtype of yours with `#[derive(leasehold::KeyPart)]`",
+    note = "integers, strings, `bool`, `char`, `Uuid` and `IpAddr` can, and a newtype of yours with `#[derive(leasehold::KeyPart)]`",
     note = "of another value use a field that identifies it, such as `{{order.id}}`, or a text of it: in an attribute, `key = {{ let day = day.to_string(); lock_key!(\"report:{{day}}\") }}`",
     note = "an `Option` can't, since its `None` would be one lock for many: take the value out of it before, and decide what is locked without one"
 )]
@@ -59,6 +66,10 @@ macro_rules! key_part {
 }
 key_part!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
 key_part!(bool, char, str, String, Uuid);
+key_part!(NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64, NonZeroU128, NonZeroUsize);
+key_part!(NonZeroI8, NonZeroI16, NonZeroI32, NonZeroI64, NonZeroI128, NonZeroIsize);
+// Each has one text, whatever text it was read from.
+key_part!(IpAddr, Ipv4Addr, Ipv6Addr);
 
 macro_rules! key_part_by_reference {
     ($($pointer:ty),*) => {$(
@@ -69,7 +80,7 @@ macro_rules! key_part_by_reference {
         }
     )*};
 }
-key_part_by_reference!(&T, &mut T, Box<T>, Arc<T>);
+key_part_by_reference!(&T, &mut T, Box<T>, Arc<T>, Rc<T>);
 
 impl KeyPart for Cow<'_, str> {
     fn write_part(&self, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -224,6 +235,21 @@ mod tests {
         assert_eq!(key.name(), "my-first_post.v2");
         let key = KeyTemplate::new().part("number", &-1).finish().unwrap();
         assert_eq!(key.name(), "-1");
+        let id = NonZeroU64::new(7).unwrap();
+        let key = KeyTemplate::new().part("id", &id).text(":").part("name", &Rc::<str>::from("a"));
+        assert_eq!(key.finish().unwrap().name(), "7:a");
+    }
+
+    /// However an address was written, it is one lock.
+    #[test]
+    fn an_address_has_one_text() {
+        let key = |text: &str| {
+            let address: IpAddr = text.parse().unwrap();
+            KeyTemplate::new().part("ip", &address).finish().unwrap().name().to_owned()
+        };
+        assert_eq!(key("10.0.0.7"), "10.0.0.7");
+        assert_eq!(key("2001:DB8:0:0::1"), key("2001:db8::1"));
+        assert_ne!(key("::ffff:10.0.0.7"), key("10.0.0.7"));
     }
 
     #[test]
