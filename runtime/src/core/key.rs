@@ -3,12 +3,14 @@
 
 #[cfg(all(test, feature = "redis"))]
 mod hostile;
+mod part;
 mod template;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub use self::template::{KeyPart, KeyTemplate};
+pub use self::part::KeyPart;
+pub use self::template::KeyTemplate;
 use super::error::LockError;
 pub use super::lock_key::LockKey;
 
