@@ -44,8 +44,9 @@ impl Template {
             pieces.extend(match piece {
                 Piece::Text(text) => quote_spanned!(site=> .text(#text)),
                 Piece::Placeholder(placeholder) => {
-                    let root = variable(placeholder)?;
-                    let Placeholder { source, fields, .. } = placeholder;
+                    let (root, Placeholder { source, fields, .. }) =
+                        (variable(placeholder)?, placeholder);
+                    let fields = fields.iter().map(|field| located(field, self.literal.span()));
                     quote_spanned!(site=> .part(#source, &#root #(.#fields)*))
                 }
             });
@@ -53,6 +54,16 @@ impl Template {
         let label = self.literal.value();
         Ok(quote_spanned!(site=> #private::KeyTemplate::new()#pieces.label(#label).finish()))
     }
+}
+
+/// The field, with the template as its place: an error points there, and not to the whole attribute.
+fn located(field: &Member, at: Span) -> Member {
+    let (mut field, at) = (field.clone(), Span::call_site().located_at(at));
+    match &mut field {
+        Member::Named(name) => name.set_span(at),
+        Member::Unnamed(index) => index.span = at,
+    }
+    field
 }
 
 fn pieces(template: &str) -> Result<Vec<Piece>, String> {
@@ -69,9 +80,8 @@ fn pieces(template: &str) -> Result<Vec<Piece>, String> {
             continue;
         }
         if brace == "}" {
-            return Err(
-                "a `}` without a `{` before it: write `}}` for a brace in the key".to_owned()
-            );
+            let text = "a `}` without a `{` before it: write `}}` for a brace in the key";
+            return Err(text.to_owned());
         }
         let Some((source, after)) = after.split_once('}') else {
             let text = "is not closed: write `}` after it, or `{{` for a brace in the key";

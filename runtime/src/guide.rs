@@ -37,6 +37,7 @@ pages! {
     evidence: "../docs/guide/evidence.md",
     performance: "../docs/guide/performance.md",
     comparison: "../docs/guide/comparison.md",
+    moving: "../docs/guide/moving.md",
     stored_keys: "../docs/keys.md",
     decisions: "../docs/decisions.md",
 }

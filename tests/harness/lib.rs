@@ -57,5 +57,6 @@ mod pages {
         testing: "../../docs/guide/testing.md",
         deployments: "../../docs/guide/deployments.md",
         evidence: "../../docs/guide/evidence.md",
+        moving: "../../docs/guide/moving.md",
     }
 }

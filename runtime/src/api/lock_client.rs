@@ -21,7 +21,8 @@ use super::locks::Locks;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a lock client",
-    note = "pass a `Locks` or a `QuorumLocks`, or a reference to one"
+    label = "this is no lock client",
+    note = "pass a `Locks` or a `QuorumLocks`, or a reference to one. A URL is none: connect once, when the program starts, with `Locks::connect(url).await?`"
 )]
 pub trait LockClient: sealed::Client {}
 
@@ -40,15 +41,18 @@ pub trait LockClient: sealed::Client {}
 /// four_at_a_time(&Locks::in_memory());
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no semaphores",
+    message = "`{Self}` is not a lock client with semaphores",
     label = "this can't count permits",
-    note = "on a quorum, a majority for each permit would not count all permits; keep semaphores on a single server, with `Locks::connect`"
+    note = "pass a `Locks`, or a reference to one: `Locks::connect(url).await?` makes it",
+    note = "a `QuorumLocks` has none: a majority for each permit would not count all permits; keep semaphores on a single server"
 )]
 pub trait SemaphoreClient: LockClient {}
 
 impl LockClient for Locks {}
 impl SemaphoreClient for Locks {}
+#[diagnostic::do_not_recommend]
 impl<D: Deref<Target: LockClient>> LockClient for D {}
+#[diagnostic::do_not_recommend]
 impl<D: Deref<Target: SemaphoreClient>> SemaphoreClient for D {}
 
 pub(crate) mod sealed {
@@ -65,6 +69,7 @@ pub(crate) mod sealed {
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl<D: Deref<Target: Client>> Client for D {
         fn locks(&self) -> &Locks {
             self.deref().locks()

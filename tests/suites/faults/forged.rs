@@ -285,5 +285,7 @@ async fn a_flood_of_recalls_causes_one_question_at_a_time() {
     assert_eq!(mutex.lock().await.unwrap().release().await.unwrap(), Released::Lingers);
     let (questions, _) = server.stats("evalsha").await;
     assert!((1..500).contains(&questions), "{questions} questions");
-    assert_eq!(holders(&server, "a").await, std::slice::from_ref(id));
+    // On a busy machine an answer may come too late for the idle lease: then the client has a new one.
+    let [holder] = &holders(&server, "a").await[..] else { panic!("it is idle") };
+    assert_eq!(holder[..22], id[..22]);
 }
