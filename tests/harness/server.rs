@@ -25,8 +25,13 @@ pub struct Server {
     clock: Option<Clock>,
 }
 
-/// A connection on which the machine may be busy.
-async fn connected(url: String) -> MultiplexedConnection {
+/// A connection to a server that is there, for a machine that may be busy: the driver alone waits for
+/// half a second.
+///
+/// # Panics
+///
+/// If the server can't be reached, or refuses.
+pub async fn connected(url: &str) -> MultiplexedConnection {
     let client = redis::Client::open(url).expect("a URL");
     let patience = Some(Duration::from_secs(10));
     let config = redis::AsyncConnectionConfig::new()
@@ -198,7 +203,7 @@ impl Server {
     ///
     /// If the server can't be reached.
     pub async fn redis(&self) -> MultiplexedConnection {
-        connected(self.url()).await
+        connected(&self.url()).await
     }
 
     /// The same to a server that requires a password.
@@ -207,7 +212,7 @@ impl Server {
     ///
     /// If the server can't be reached, or the password is another.
     pub async fn redis_as(&self, password: &str) -> MultiplexedConnection {
-        connected(self.url_as(&format!(":{password}@"))).await
+        connected(&self.url_as(&format!(":{password}@"))).await
     }
 
     /// The same as a user of the server.
@@ -216,7 +221,7 @@ impl Server {
     ///
     /// If the server can't be reached, or the password is another.
     pub async fn redis_of(&self, user: &str, password: &str) -> MultiplexedConnection {
-        connected(self.url_as(&format!("{user}:{password}@"))).await
+        connected(&self.url_as(&format!("{user}:{password}@"))).await
     }
 
     /// The same to a server that may be dead or frozen.

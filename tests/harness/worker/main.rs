@@ -22,7 +22,7 @@ use leasehold::store::ClientId;
 use leasehold::store::fault_injection::FaultInjector;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::{Fault, LockError, Locks, Wait};
-use leasehold_tests::server::Server;
+use leasehold_tests::server::{Server, connected};
 use tokio::runtime::Handle;
 
 type Failure = Box<dyn std::error::Error>;
@@ -204,7 +204,7 @@ async fn environment() -> Result<(), Failure> {
 #[tokio::main(flavor = "current_thread")]
 async fn count(url: &str, key: &str, times: u32) -> Result<(), Failure> {
     let locks = Locks::connect(url).await?;
-    let mut redis = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
+    let mut redis = connected(url).await;
     for _ in 0..times {
         let lease = locks.mutex(key).wait(Wait::Forever).lock().await?;
         let number: Option<u64> = redis::cmd("GET").arg("number").query_async(&mut redis).await?;
@@ -222,7 +222,7 @@ async fn count(url: &str, key: &str, times: u32) -> Result<(), Failure> {
 #[tokio::main(flavor = "current_thread")]
 async fn permits(url: &str, key: &str, limit: u32, times: u32) -> Result<(), Failure> {
     let locks = Locks::connect(url).await?;
-    let mut redis = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
+    let mut redis = connected(url).await;
     let semaphore = locks.semaphore(key, limit).ttl(Duration::from_secs(5));
     let mut most = 0;
     for n in 0..times {

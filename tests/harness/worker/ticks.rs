@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use leasehold::{Lease, LockError, Locks};
+use leasehold_tests::server::connected;
 
 use super::Failure;
 
@@ -14,7 +15,7 @@ const PERIOD: Duration = Duration::from_millis(250);
 #[tokio::main(flavor = "current_thread")]
 pub(super) async fn run(url: &str, database: &str) -> Result<(), Failure> {
     let locks = Locks::connect(url).await?;
-    let mut redis = redis::Client::open(database)?.get_multiplexed_async_connection().await?;
+    let mut redis = connected(database).await;
     let job = locks.mutex("job").ttl(Duration::from_millis(600)).once_per(PERIOD);
     let job = job.wait(Duration::from_secs(1));
     println!("ready");

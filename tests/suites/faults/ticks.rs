@@ -27,8 +27,8 @@ async fn runs(database: &Server, end: &str) -> BTreeMap<u64, u64> {
     all.arg(end).query_async(&mut database.redis().await).await.unwrap()
 }
 
-/// No tick has two successes. How many have none depends on the machine, so that is not judged
-/// here; that there is no end of them is.
+/// Waits until four more ticks have a success, and checks that no tick has two. How many ticks have
+/// none depends on how fast the machine is, so nothing is said of that.
 async fn until_more_succeed(database: &Server) {
     let before = runs(database, "succeeded").await.len();
     let begun = Instant::now();

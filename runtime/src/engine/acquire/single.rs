@@ -44,7 +44,7 @@ pub(crate) async fn acquire(
     if options.waits_as == WaitsAs::Caller {
         attempt.may_wait(begun);
     }
-    let (span, is_semaphore) = (attempt.span(), matches!(spec.kind, Kind::Semaphore { .. }));
+    let (span, is_of_semaphore) = (attempt.span(), matches!(spec.kind, Kind::Semaphore { .. }));
     let (own_lock, closed) = match client.limits.spec(&spec) {
         Ok(spec) => (LeaseHandle::own_lock(client.id, &spec), None),
         Err(closed) => (OwnLock::No, Some(closed)),
@@ -63,14 +63,15 @@ pub(crate) async fn acquire(
         }
     };
     if let Err(
-        LockError::TimedOut { key, held_by_caller, .. }
-        | LockError::Busy { key, held_by_caller, .. },
+        LockError::TimedOut { key, held_by_caller, is_semaphore, .. }
+        | LockError::Busy { key, held_by_caller, is_semaphore, .. },
     ) = &mut result
     {
+        *is_semaphore = is_of_semaphore;
         *held_by_caller = own_lock != OwnLock::No && LeaseHandle::is_around(client.id, key);
     }
     attempt.end(|| client.elapsed(begun), &result);
-    result.map(Lease::begin_hold).map_err(|error| error.of_semaphore(|_| is_semaphore))
+    result.map(Lease::begin_hold)
 }
 
 /// Acquires work that is to succeed once in each tick.
