@@ -26,7 +26,7 @@ use axum::response::Response;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::routing::post;
 use futures_util::{Stream, StreamExt, stream};
-use leasehold::tower::{LayerLock, SetKey, TemplateKey, template_key};
+use leasehold::layer::{LayerLock, SetKey, TemplateKey, template_key};
 use leasehold::{KeyPart, LeaseSetHandle, LockLayer, Locks, Rate};
 use serde_json::Value;
 use tokio::net::TcpListener;

@@ -10,6 +10,7 @@
 //! curl -i -X POST http://127.0.0.1:3000/reports
 //! curl -i -X PUT http://127.0.0.1:3001/orders/42 --data 'two chairs'
 //! curl http://127.0.0.1:3000/stats
+//! curl http://127.0.0.1:3000/health
 //! ```
 //!
 //! On ctrl-c or SIGTERM the app takes no more requests, and finishes the requests that it
@@ -42,7 +43,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/reports", post(report).route_layer(four))
         .route("/orders/{id}", put(update).route_layer(one_per_order))
         .route("/stats", get(stats))
-        .with_state(Gauge::from_env().await?);
+        .with_state(Gauge::from_env().await?)
+        .route("/live", get(async || "alive\n")) // for liveness and readiness
+        .route("/health", get(health).with_state(locks.clone())); // for people
 
     let told_to_end = told_to_end()?;
     let address = std::env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
@@ -109,6 +112,15 @@ async fn stats(State(gauge): State<Gauge>) -> Result<Json<Value>, StatusCode> {
     let [inside, most, built] =
         gauge.read().await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
     Ok(Json(json!({ "inside": inside, "most": most, "built": built })))
+}
+
+/// Whether the lock store answers. Not for readiness: an outage of the store, which all instances
+/// share, would take all of them out of service, with the routes that need no lock.
+async fn health(State(locks): State<Locks>) -> Result<String, (StatusCode, String)> {
+    match locks.ping().await {
+        Ok(time) => Ok(format!("the lock store answers in {time:?}\n")),
+        Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"))),
+    }
 }
 
 /// Counts the requests inside, to show that the limit holds. It has nothing to do with

@@ -27,7 +27,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::post;
-use leasehold::tower::{Refusal, template_key};
+use leasehold::layer::{Refusal, template_key};
 use leasehold::{KeyPart, LockLayer, Locks};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use serde_json::json;

@@ -107,7 +107,7 @@
 //! | a job that is due once in each tick | [`Job`] |
 //! | how long to wait | [`Wait`] |
 //! | the attribute | [`distributed_lock`](attr.distributed_lock.html) |
-//! | the layer | [`LockLayer`](tower/struct.LockLayer.html), [`path_key`](tower/fn.path_key.html), [`tower`](tower/index.html) |
+//! | the layer | [`LockLayer`](layer/struct.LockLayer.html), [`path_key`](layer/fn.path_key.html), [`layer`](layer/index.html) |
 //! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`], [`ServerAnswer`] |
 //! | what a release or a shutdown did | [`Released`], [`ShutdownReport`] |
 //! | an operator's view | [`LockList`], [`LockInfo`], [`LockKind`], [`Holder`], [`Waiter`], [`ClientInfo`], [`ClientId`], [`LastSuccess`], [`ForceRelease`], [`Forced`], [`ForcedBy`], [`JobInfo`], [`AskedAgain`], [`RunAgain`], [`Diagnosis`](struct.Diagnosis.html), [`Finding`](struct.Finding.html), [`Severity`](enum.Severity.html), [`Fact`](struct.Fact.html) |
@@ -158,6 +158,8 @@ mod engine;
 pub mod guide;
 mod hints;
 mod keeper;
+#[cfg(feature = "tower")]
+pub mod layer;
 mod local_queue;
 mod state;
 #[cfg(feature = "internals")]
@@ -176,8 +178,6 @@ mod store;
 pub mod system;
 #[cfg(not(feature = "internals"))]
 mod system;
-#[cfg(feature = "tower")]
-pub mod tower;
 
 #[cfg(feature = "redis")]
 pub use crate::api::builder::LocksBuilder;
@@ -209,6 +209,10 @@ pub use crate::engine::lease::{Lease, LeaseHandle, LeaseState, Released, Tick};
 pub use crate::engine::lease_set::{LeaseSet, LeaseSetHandle};
 pub use crate::engine::rate_status::RateStatus;
 pub use crate::engine::ticket::Ticket;
+#[cfg(feature = "tower")]
+pub use crate::layer::LockLayer;
+#[cfg(feature = "axum")]
+pub use crate::layer::path_key;
 pub use crate::state::shutdown::ShutdownReport;
 #[cfg(feature = "faults")]
 pub use crate::store::fault_injection::Fault;
@@ -218,10 +222,6 @@ pub use crate::store::{
 };
 #[cfg(feature = "doctor")]
 pub use crate::store::{Diagnosis, Fact, Finding, Severity};
-#[cfg(feature = "tower")]
-pub use crate::tower::LockLayer;
-#[cfg(feature = "axum")]
-pub use crate::tower::path_key;
 /// The crate bb8-redis, in the version whose pools [`LocksBuilder::connect_pool`] accepts.
 #[cfg(feature = "bb8")]
 pub use bb8_redis;

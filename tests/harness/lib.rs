@@ -3,6 +3,10 @@
 //! Everything it starts ends with the test, and with the test's process even
 //! if that is killed.
 
+// The examples of README and guide give no warnings where they are pasted. What is declared there
+// and not used is for the reader's code.
+#![cfg_attr(doctest, doc(test(attr(deny(warnings), allow(dead_code, unused_variables)))))]
+
 pub mod backend;
 mod c_library;
 pub mod cluster;
@@ -36,8 +40,11 @@ mod pages {
         )*};
     }
 
+    #[doc = include_str!("../../README.md")]
+    #[doc(test(attr(deny(unused_variables))))]
+    mod readme {}
+
     pages! {
-        readme: "../../README.md",
         concepts: "../../docs/guide/concepts.md",
         attribute: "../../docs/guide/attribute.md",
         jobs: "../../docs/guide/jobs.md",

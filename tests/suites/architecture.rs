@@ -78,7 +78,7 @@ const FLOORS: &[&[&str]] = &[
     &["local_queue"],
     &["engine"],
     &["api"],
-    &["tower", "attribute"],
+    &["layer", "attribute"],
 ];
 
 /// The floor of a file, and the folder or file that has this floor.
@@ -133,10 +133,10 @@ fn no_files_use_each_other_in_a_circle() {
     }
 }
 
-/// Tower and the attribute use only modules that any user could use.
+/// The layer and the attribute use only modules that any user could use.
 #[test]
-fn tower_and_the_attribute_are_users() {
-    for part in ["tower", "attribute.rs"] {
+fn the_layer_and_the_attribute_are_users() {
+    for part in ["layer", "attribute.rs"] {
         never(part, &["crate::store", "crate::keeper", "crate::engine::acquire"]);
         never(part, &["crate::state", "crate::client", "crate::local_queue", "crate::hints"]);
     }
@@ -164,7 +164,7 @@ fn axum_stays_in_its_file() {
     for (path, text) in files(&source()) {
         let is_axum = |line: &str| line.replace("super::axum::", "").contains("axum::");
         let is_there = code(&text).any(is_axum);
-        assert!(!is_there || ["tower/axum.rs", "tower.rs"].contains(&&*path), "{path}");
+        assert!(!is_there || ["layer/axum.rs", "layer.rs"].contains(&&*path), "{path}");
     }
 }
 

@@ -39,7 +39,7 @@ use futures_util::{Stream, StreamExt, stream};
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full, StreamBody};
-use leasehold::tower::{LeaseBody, RequestKey};
+use leasehold::layer::{LeaseBody, RequestKey};
 use leasehold::{LockLayer, Locks};
 use serde_json::Value;
 use tower::{Layer, Service, ServiceExt, service_fn};

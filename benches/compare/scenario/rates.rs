@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use leasehold::tower::LayerLock;
+use leasehold::layer::LayerLock;
 use leasehold::{LockLayer, Locks, Rate};
 use tokio::net::TcpListener;
 use tower::limit::GlobalConcurrencyLimitLayer;

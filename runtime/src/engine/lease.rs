@@ -49,6 +49,10 @@ const TRIES: u32 = 3;
 /// meanwhile, its end waits for the release, for at most 2 seconds. Call
 /// [`release`](Self::release) to learn whether the lock was held to the end.
 ///
+/// **Bind it to a name.** `let _ = mutex.lock().await?` drops the lease in the same statement, and
+/// the compiler says nothing: write `let _lease`, or call [`run`](crate::Mutex::run), which has no
+/// guard to lose. `#![warn(clippy::let_underscore_must_use)]` finds such a line.
+///
 /// # Examples
 ///
 /// ```

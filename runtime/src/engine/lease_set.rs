@@ -25,6 +25,8 @@ use crate::core::timers::check_timers;
 /// fencing token. The work under the set is protected as long as all of them are held. When one is lost,
 /// the others stay held until they are released or dropped.
 ///
+/// Bind it to a name, as a [`Lease`]: `let _ = …` would drop it at once.
+///
 /// # Examples
 ///
 /// ```

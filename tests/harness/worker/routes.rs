@@ -9,7 +9,7 @@ use axum::routing::any;
 use bytes::Bytes;
 use futures_util::stream;
 use http::StatusCode;
-use leasehold::tower::{HoldUntil, KeyBy, key_by};
+use leasehold::layer::{HoldUntil, KeyBy, key_by};
 use leasehold::{LockLayer, Locks};
 use tokio::net::TcpListener;
 use tower_http::catch_panic::CatchPanicLayer;

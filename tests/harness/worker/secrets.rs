@@ -21,7 +21,7 @@ use futures_util::future::join_all;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use leasehold::tower::key_by;
+use leasehold::layer::key_by;
 use leasehold::{LockError, LockKey, LockLayer, Locks, Mutex, QuorumLocks, distributed_lock};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::masters::Masters;

@@ -102,8 +102,8 @@ fn each_setter_says_its_range() {
         "api/reentrant_mutex.rs",
         "api/multi_lock.rs",
         "api/lock_options.rs",
-        "tower/layer.rs",
-        "tower/options.rs",
+        "layer/lock_layer.rs",
+        "layer/options.rs",
     ];
     let mut seen = 0;
     for file in files {

@@ -149,12 +149,13 @@ fn errors_are_named() {
     assert!(wanted.is_empty(), "not there: {:?}", wanted.keys());
 }
 
-/// Each type that `lib.rs` and the module `tower` export.
+/// Each type that `lib.rs` and the module `layer` export.
 #[test]
 fn public_types_have_an_example() {
     let all = files("runtime/src", ".rs");
     let (mut seen, mut missing) = (0, Vec::new());
-    for name in ["lib.rs", "tower.rs"].iter().flat_map(|file| exported(file)) {
+    let names = ["lib.rs", "layer.rs"].iter().flat_map(|file| exported(file));
+    for name in names.filter(|name| name.starts_with(char::is_uppercase)) {
         let kinds = ["struct", "enum", "trait"].map(|kind| format!("pub {kind} {name}"));
         let kinds = kinds.each_ref().map(String::as_str);
         let of_file = |path: &String| {
@@ -172,6 +173,22 @@ fn public_types_have_an_example() {
     }
     assert!(seen > 45, "{seen} types");
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Beside `use leasehold::*`, a module of ours with a crate's name would make that name ambiguous.
+#[test]
+fn a_glob_import_hides_no_crate() {
+    let root = read("runtime/src/lib.rs");
+    let root = root.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+    let names: Vec<_> = root.map(str::to_owned).chain(exported("lib.rs")).collect();
+    assert!(names.iter().any(|name| name == "layer"), "{names:?}");
+    let lock = read("Cargo.lock");
+    let crates = lock.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+    let crates: BTreeSet<_> = crates.map(|name| name.replace('-', "_")).collect();
+    // The crate itself: the same name twice, and no ambiguity.
+    let hides = |name: &&String| crates.contains(*name) && *name != "bb8_redis";
+    let hidden: Vec<_> = names.iter().filter(hides).collect();
+    assert!(hidden.is_empty(), "{hidden:?}");
 }
 
 /// The files with what users reach. Stores and what the attribute expands to are hidden.
@@ -251,5 +268,5 @@ fn exported(file: &str) -> Vec<String> {
         let list = path.split_once('{').map_or(list, |(_, list)| list.trim_end_matches('}'));
         list.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()
     });
-    names.filter(|name| name.starts_with(char::is_uppercase)).collect()
+    names.collect()
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
-use leasehold::tower::template_key;
+use leasehold::layer::template_key;
 use leasehold::{Fault, LockLayer, Locks};
 use leasehold_tests::logs::LogRecorder;
 use leasehold_tests::server::Server;

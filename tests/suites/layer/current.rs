@@ -8,7 +8,7 @@ use futures_util::stream;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use leasehold::tower::key_by;
+use leasehold::layer::key_by;
 use leasehold::{LeaseHandle, LockLayer, Locks};
 use tower::{Layer, ServiceExt, service_fn};
 

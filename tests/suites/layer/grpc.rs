@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
-use leasehold::tower::{RequestKey, template_key};
+use leasehold::layer::{RequestKey, template_key};
 use leasehold::{Fault, Lease, LockLayer, Locks};
 use tokio::net::TcpListener;
 use tonic::service::Routes;

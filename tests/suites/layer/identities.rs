@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::{Request, Response, StatusCode};
-use leasehold::tower::{Refusal, RequestKey};
+use leasehold::layer::{Refusal, RequestKey};
 use leasehold::{LockLayer, Locks};
 use tower::{Layer, ServiceExt, service_fn};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::{Request, StatusCode};
-use leasehold::tower::key_by;
+use leasehold::layer::key_by;
 use leasehold::{KeyTemplate, LeaseHandle, LockLayer, Locks};
 use tower::{Layer, ServiceExt, service_fn};
 

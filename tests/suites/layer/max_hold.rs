@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, StreamBody};
-use leasehold::tower::Refusal;
+use leasehold::layer::Refusal;
 use leasehold::{LeaseHandle, LeaseState, LockLayer, Locks, LossReason};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};

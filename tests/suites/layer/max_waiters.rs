@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, join_all};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use leasehold::tower::{LeaseBody, Refusal, RequestKey, key_by};
+use leasehold::layer::{LeaseBody, Refusal, RequestKey, key_by};
 use leasehold::{LockKey, LockLayer, Locks, Wait};
 use leasehold_tests::server::Server;
 use tower::{Layer, ServiceExt};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::BodyExt;
-use leasehold::tower::{HoldUntil, Refusal, key_by};
+use leasehold::layer::{HoldUntil, Refusal, key_by};
 use leasehold::{LockError, LockLayer, Locks};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -34,7 +34,7 @@ fn answering(
     })
 }
 
-fn by_path(locks: &Locks) -> LockLayer<impl leasehold::tower::RequestKey> {
+fn by_path(locks: &Locks) -> LockLayer<impl leasehold::layer::RequestKey> {
     LockLayer::mutex(locks, key_by(|parts| Some(parts.uri.path().to_owned()))).once(DAY)
 }
 

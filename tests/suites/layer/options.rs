@@ -13,7 +13,7 @@ use futures_util::{FutureExt, stream};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use leasehold::tower::{HoldUntil, LayerLock, OnLost};
+use leasehold::layer::{HoldUntil, LayerLock, OnLost};
 use leasehold::{LeaseHandle, LockLayer, Locks, LossReason, Rate};
 use tokio::time::{advance, sleep};
 use tower::{Layer, Service, ServiceExt, service_fn};

@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use futures_util::future::join;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use leasehold::tower::{KeyBy, key_by};
+use leasehold::layer::{KeyBy, key_by};
 use leasehold::{LockLayer, Locks, path_key};
 use tokio::sync::{Barrier, Notify};
 use tokio::time::{Instant, sleep};

@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use leasehold::tower::{OnLost, Refusal, key_by};
+use leasehold::layer::{OnLost, Refusal, key_by};
 use leasehold::{Fault, LeaseHandle, LockLayer, Locks};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;

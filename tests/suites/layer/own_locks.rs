@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::response::IntoResponse;
 use axum::routing::post;
 use http::{Method, Request, StatusCode};
-use leasehold::tower::OnLost;
+use leasehold::layer::OnLost;
 use leasehold::{LeaseHandle, LockError, LockLayer, Locks, Wait, distributed_lock};
 use leasehold_tests::logs::LogRecorder;
 use tokio::time::Instant;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use leasehold::tower::{LayerLock, Refusal, key_by, template_key};
+use leasehold::layer::{LayerLock, Refusal, key_by, template_key};
 use leasehold::{Fault, LeaseHandle, LeaseSetHandle, LockLayer, Locks, Rate};
 use tokio::time::Instant;
 use tower::{Layer, ServiceExt, service_fn};

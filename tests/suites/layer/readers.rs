@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use http::{Method, Request, Response, StatusCode};
-use leasehold::tower::{LeaseBody, RequestKey};
+use leasehold::layer::{LeaseBody, RequestKey};
 use leasehold::{LeaseHandle, LockLayer, Locks, path_key};
 use tokio::time::{Instant, advance, sleep};
 use tower::{Layer, ServiceExt, service_fn};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use http::{Request, Response, StatusCode};
-use leasehold::tower::key_by;
+use leasehold::layer::key_by;
 use leasehold::{LockLayer, Locks};
 use tower::{Layer, Service, ServiceExt};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
-use leasehold::tower::{Refusal, key_by};
+use leasehold::layer::{Refusal, key_by};
 use leasehold::{LockError, LockKey, LockLayer, Locks, Released};
 use tokio::time::advance;
 use tower::{Layer, ServiceExt};

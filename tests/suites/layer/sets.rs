@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use leasehold::tower::{LayerLock, Refusal, SetKey, key_by};
+use leasehold::layer::{LayerLock, Refusal, SetKey, key_by};
 use leasehold::{
     Fault, LeaseHandle, LeaseSetHandle, LockError, LockLayer, Locks, LossReason, Rate,
 };

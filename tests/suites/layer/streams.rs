@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::{SinkExt, Stream, StreamExt, stream};
 use http::{Request, StatusCode};
-use leasehold::tower::HoldUntil;
+use leasehold::layer::HoldUntil;
 use leasehold::{Lease, LeaseHandle, LockError, LockLayer, Locks};
 use leasehold_tests::logs::LogRecorder;
 use tokio::net::{TcpListener, TcpStream};

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::routing::put;
 use axum::{Extension, Router};
 use http::{HeaderValue, Request, StatusCode};
-use leasehold::tower::{TemplateKey, template_key};
+use leasehold::layer::{TemplateKey, template_key};
 use leasehold::{KeyPart, LeaseHandle, LockLayer, Locks};
 use tokio::net::TcpListener;
 use tower::{Layer, ServiceExt, service_fn};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use leasehold::tower::{Refusal, RequestKey};
+use leasehold::layer::{Refusal, RequestKey};
 use leasehold::{Fault, LockLayer, Locks};
 use tower::{Layer, ServiceExt, service_fn};
 

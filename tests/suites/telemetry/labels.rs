@@ -7,7 +7,7 @@ use axum::Router;
 use axum::routing::get;
 use http::Request;
 use http_body_util::Full;
-use leasehold::tower::template_key;
+use leasehold::layer::template_key;
 use leasehold::{Fault, LockError, LockLayer, Locks, Wait, distributed_lock, lock_key};
 use leasehold_tests::logs::LogRecorder;
 use tower::{Layer, ServiceExt};
@@ -206,7 +206,7 @@ async fn each_line_of_a_hammered_service_has_the_field() {
     // In an outage, each lock has a line in ten seconds, which counts the rest.
     let warnings = |log: &str, label: &str| {
         let lock = format!("lock=\"{label}\"");
-        let of_requests = log.lines().filter(|line| line.contains(" WARN leasehold::tower"));
+        let of_requests = log.lines().filter(|line| line.contains(" WARN leasehold::layer"));
         let left_out =
             |line: &str| Some(line.split_once("left_out=")?.1.split_once(' ')?.0.parse());
         let left_out = of_requests.filter(|line| line.contains(&lock)).filter_map(left_out);

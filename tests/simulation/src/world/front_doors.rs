@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use http::{Request, Response, StatusCode};
-use leasehold::tower::{LayerLock, Refusal, RequestKey};
+use leasehold::layer::{LayerLock, Refusal, RequestKey};
 use leasehold::{LeaseHandle, LeaseSetHandle, LockError, LockLayer, Locks, distributed_lock};
 use leasehold_history::{Kind, Line};
 use tokio::time::{sleep, timeout};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use futures_util::future::join_all;
-use leasehold::tower::LayerLock;
+use leasehold::layer::LayerLock;
 use leasehold::{LockError, Locks, Rate};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;

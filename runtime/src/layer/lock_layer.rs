@@ -37,7 +37,7 @@ const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
 /// use std::time::Duration;
 ///
 /// use http::StatusCode;
-/// use leasehold::tower::Refusal;
+/// use leasehold::layer::Refusal;
 /// use leasehold::{LockLayer, Locks};
 ///
 /// let locks = Locks::in_memory();
@@ -72,7 +72,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// # Examples
     ///
     /// ```
-    /// use leasehold::tower::key_by;
+    /// use leasehold::layer::key_by;
     /// use leasehold::{LockLayer, Locks};
     ///
     /// let locks = Locks::in_memory();

@@ -8,7 +8,7 @@ use http::request::Parts;
 
 use super::answer::OnRefused;
 use super::hold::{HoldUntil, OnLost};
-use super::layer::LockLayer;
+use super::lock_layer::LockLayer;
 use super::number::MaybeNumber;
 use super::reject::Refusal;
 use crate::api::lock_options::setters;
@@ -27,7 +27,7 @@ impl<K> LockLayer<K> {
     ///
     /// ```
     /// use http::{Request, Response};
-    /// use leasehold::tower::HoldUntil;
+    /// use leasehold::layer::HoldUntil;
     /// use leasehold::{LockLayer, Locks};
     /// use tower::{Layer, ServiceExt};
     /// # use std::convert::Infallible;
@@ -62,7 +62,7 @@ impl<K> LockLayer<K> {
     /// # Examples
     ///
     /// ```
-    /// use leasehold::tower::OnLost;
+    /// use leasehold::layer::OnLost;
     /// use leasehold::{LockLayer, Locks};
     ///
     /// let layer = LockLayer::mutex(&Locks::in_memory(), "import").on_lost(OnLost::Finish);
@@ -137,7 +137,7 @@ impl<K> LockLayer<K> {
     /// # Examples
     ///
     /// ```
-    /// use leasehold::tower::template_key;
+    /// use leasehold::layer::template_key;
     /// use leasehold::{LockLayer, Locks};
     ///
     /// #[derive(Clone)]
@@ -225,7 +225,7 @@ impl<K> LockLayer<K> {
     ///
     /// ```
     /// use http::StatusCode;
-    /// use leasehold::tower::Refusal;
+    /// use leasehold::layer::Refusal;
     /// use leasehold::{LockLayer, Locks};
     ///
     /// let layer = LockLayer::mutex(&Locks::in_memory(), "import").on_refused(

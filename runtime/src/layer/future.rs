@@ -49,7 +49,7 @@ pin_project! {
     ///
     /// ```
     /// use http::{Method, Request, Response, StatusCode};
-    /// use leasehold::tower::{LockService, ResponseFuture};
+    /// use leasehold::layer::{LockService, ResponseFuture};
     /// use tower::Service;
     /// use tower::util::BoxCloneService;
     /// # use std::convert::Infallible;

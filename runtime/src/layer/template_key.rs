@@ -47,7 +47,7 @@ use crate::core::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
 ///
 /// ```
 /// use http::{Request, Response, StatusCode};
-/// use leasehold::tower::template_key;
+/// use leasehold::layer::template_key;
 /// use leasehold::{LockLayer, Locks};
 /// use tower::{Layer, ServiceExt};
 /// # use std::convert::Infallible;
@@ -81,7 +81,7 @@ pub fn template_key(template: &'static str) -> TemplateKey {
 /// # Examples
 ///
 /// ```
-/// use leasehold::tower::{TemplateKey, template_key};
+/// use leasehold::layer::{TemplateKey, template_key};
 /// use leasehold::{LockLayer, Locks};
 ///
 /// fn exports(locks: &Locks) -> LockLayer<TemplateKey> {
@@ -132,7 +132,7 @@ impl TemplateKey {
     /// # Examples
     ///
     /// ```
-    /// use leasehold::tower::template_key;
+    /// use leasehold::layer::template_key;
     /// use leasehold::{KeyPart, LockLayer, Locks};
     ///
     /// #[derive(Clone, KeyPart)]

@@ -32,7 +32,7 @@ pin_project! {
     ///
     /// ```
     /// use http::{Request, Response};
-    /// use leasehold::tower::LeaseBody;
+    /// use leasehold::layer::LeaseBody;
     /// use leasehold::{LockLayer, Locks};
     /// use tower::{Layer, ServiceExt};
     /// # use std::convert::Infallible;

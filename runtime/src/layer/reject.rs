@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// use std::time::Duration;
 ///
 /// use http::StatusCode;
-/// use leasehold::tower::{KeyError, Refusal};
+/// use leasehold::layer::{KeyError, Refusal};
 ///
 /// let refusal = Refusal::NoKey(KeyError::new("the header x-tenant is missing"));
 /// assert_eq!(refusal.status(), StatusCode::BAD_REQUEST);

@@ -21,7 +21,7 @@ use crate::core::rate::Rate;
 /// # Examples
 ///
 /// ```
-/// use leasehold::tower::{LayerLock, template_key};
+/// use leasehold::layer::{LayerLock, template_key};
 /// use leasehold::{LockLayer, Locks};
 ///
 /// // 3 requests of a tenant at a time, and 10 in all.
@@ -83,7 +83,7 @@ impl LayerLock {
     /// # Examples
     ///
     /// ```
-    /// use leasehold::tower::{LayerLock, template_key};
+    /// use leasehold::layer::{LayerLock, template_key};
     /// use leasehold::{LockLayer, Locks, Rate};
     ///
     /// // For each tenant, 3 requests at a time and 100 in a minute.

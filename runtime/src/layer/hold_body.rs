@@ -21,7 +21,7 @@ impl Lease {
     ///
     /// ```
     /// use http::Response;
-    /// use leasehold::{LockError, Locks, tower::LeaseBody};
+    /// use leasehold::{LockError, Locks, layer::LeaseBody};
     ///
     /// async fn export(locks: &Locks) -> Result<Response<LeaseBody<String>>, LockError> {
     ///     let lease = locks.mutex("export").lock().await?;

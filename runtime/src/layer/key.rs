@@ -18,7 +18,7 @@ use crate::core::key::{IntoLockKey, LockKey};
 /// ```
 /// use http::request::Parts;
 /// use leasehold::LockKey;
-/// use leasehold::tower::{KeyError, RequestKey};
+/// use leasehold::layer::{KeyError, RequestKey};
 ///
 /// struct ByHost;
 ///
@@ -77,7 +77,7 @@ impl RequestKey for &'static str {
 ///
 /// ```
 /// use http::{HeaderValue, Request, Response, StatusCode};
-/// use leasehold::tower::key_by;
+/// use leasehold::layer::key_by;
 /// use leasehold::{KeyTemplate, LockLayer, Locks};
 /// use tower::{Layer, ServiceExt};
 /// # use std::convert::Infallible;
@@ -128,7 +128,7 @@ where
 ///
 /// ```
 /// use http::request::Parts;
-/// use leasehold::tower::{KeyBy, key_by};
+/// use leasehold::layer::{KeyBy, key_by};
 /// use leasehold::{LockLayer, Locks};
 ///
 /// fn by_path(locks: &Locks) -> LockLayer<KeyBy<fn(&Parts) -> Option<String>>> {
@@ -160,7 +160,7 @@ impl<F> fmt::Debug for KeyBy<F> {
 /// # Examples
 ///
 /// ```
-/// use leasehold::tower::MaybeKey;
+/// use leasehold::layer::MaybeKey;
 ///
 /// assert!(Some("tenant:7").maybe_key().unwrap().is_some());
 /// assert!(None::<String>.maybe_key().unwrap().is_none());
@@ -216,7 +216,7 @@ fn some(key: impl IntoLockKey) -> Result<Option<LockKey>, KeyError> {
 /// # Examples
 ///
 /// ```
-/// use leasehold::tower::KeyError;
+/// use leasehold::layer::KeyError;
 ///
 /// let error = KeyError::new("the header x-tenant is missing");
 /// assert_eq!(error.to_string(), "the header x-tenant is missing");

@@ -1,6 +1,6 @@
 //! Options of the layer for requests that are to succeed once.
 
-use super::layer::LockLayer;
+use super::lock_layer::LockLayer;
 use super::policy::Policy;
 use super::request_lock::LayerKind;
 use crate::api::lock_options::setters;
@@ -29,7 +29,7 @@ impl<K> LockLayer<K> {
         ///
         /// ```
         /// use std::time::Duration;
-        /// use leasehold::tower::template_key;
+        /// use leasehold::layer::template_key;
         /// use leasehold::{LockLayer, Locks};
         ///
         /// // A request whose header is missing or unusable is refused.

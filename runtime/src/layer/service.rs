@@ -27,7 +27,7 @@ use super::request_lock::{RequestLock, Share};
 /// # Examples
 ///
 /// ```
-/// use leasehold::tower::LockService;
+/// use leasehold::layer::LockService;
 /// use leasehold::{LockLayer, Locks};
 /// use tower::Layer;
 ///

@@ -73,7 +73,7 @@ pub fn path_key(template: &'static str) -> PathKey {
 /// # Examples
 ///
 /// ```
-/// use leasehold::tower::PathKey;
+/// use leasehold::layer::PathKey;
 /// use leasehold::{LockLayer, Locks, path_key};
 ///
 /// fn orders(locks: &Locks) -> LockLayer<PathKey> {

@@ -16,7 +16,7 @@ pub(super) type Number = Arc<dyn Fn(&Parts) -> Result<Option<u32>, KeyError> + S
 /// # Examples
 ///
 /// ```
-/// use leasehold::tower::MaybeNumber;
+/// use leasehold::layer::MaybeNumber;
 ///
 /// assert_eq!(3.maybe_number().unwrap(), Some(3));
 /// assert_eq!(None::<u32>.maybe_number().unwrap(), None); // the default

@@ -74,7 +74,7 @@ pub(super) fn response(refusal: &Refusal) -> Response<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tower::key::KeyError;
+    use crate::layer::key::KeyError;
 
     #[test]
     fn a_call_is_known_by_its_content_type() {

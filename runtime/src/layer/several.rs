@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::request::Parts;
 
 use super::key::{KeyError, RequestKey};
-use super::layer::LockLayer;
 use super::layer_lock::LayerLock;
+use super::lock_layer::LockLayer;
 use super::request_lock::LayerKind;
 use crate::api::lock_client::SemaphoreClient;
 use crate::api::multi_lock::MAX_KEYS;
@@ -19,7 +19,7 @@ use crate::core::rate::Rate;
 /// # Examples
 ///
 /// ```
-/// use leasehold::tower::{LayerLock, SetKey};
+/// use leasehold::layer::{LayerLock, SetKey};
 /// use leasehold::{LockLayer, Locks};
 ///
 /// fn limits(locks: &Locks) -> LockLayer<SetKey> {
@@ -63,7 +63,7 @@ impl LockLayer<SetKey> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use leasehold::tower::{LayerLock, template_key};
+    /// use leasehold::layer::{LayerLock, template_key};
     /// use leasehold::{LockLayer, Locks};
     ///
     /// // 3 requests of a tenant at a time, 10 in all, and one for each document.
@@ -108,7 +108,7 @@ impl LockLayer<SetKey> {
     /// # Examples
     ///
     /// ```
-    /// use leasehold::tower::template_key;
+    /// use leasehold::layer::template_key;
     /// use leasehold::{LockLayer, Locks, Rate};
     ///
     /// // 100 requests of a tenant in a minute, and 10 at once.

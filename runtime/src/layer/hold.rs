@@ -5,7 +5,7 @@
 /// # Examples
 ///
 /// ```
-/// use leasehold::tower::HoldUntil;
+/// use leasehold::layer::HoldUntil;
 ///
 /// assert_eq!(HoldUntil::default(), HoldUntil::BodyEnd);
 /// ```
@@ -27,7 +27,7 @@ pub enum HoldUntil {
 /// # Examples
 ///
 /// ```
-/// use leasehold::tower::OnLost;
+/// use leasehold::layer::OnLost;
 ///
 /// assert_eq!(OnLost::default(), OnLost::Cancel);
 /// ```
