@@ -34,11 +34,14 @@ local function read_rate(rate, id)
   return math.max(used_us, now_us), now_us, until_us, score % 1 ~= 0
 end
 
--- Notes until when the rate is used up, and until when this request counts.
+-- Notes until when the rate is used up, and until when this request counts. The expiry before the
+-- entry: a user without the right to PEXPIRE leaves nothing behind.
 local function note_rate(rate, used_us, now_us, id, until_us)
+  local keep_ms = math.ceil((math.max(used_us, until_us) - now_us + KEPT_US) / 1000)
+  local is_there = redis.call('PEXPIRE', rate, keep_ms)
   redis.call('ZREMRANGEBYSCORE', rate, 0, now_us)
   redis.call('ZADD', rate, -used_us, 'used', -now_us, 'seen', until_us + KEPT_US, id)
-  redis.call('PEXPIRE', rate, math.ceil((math.max(used_us, until_us) - now_us + KEPT_US) / 1000))
+  if is_there == 0 then redis.call('PEXPIRE', rate, keep_ms) end
 end
 
 -- Returns what `take_rate` needs, if there is enough, or if this request has taken it already.

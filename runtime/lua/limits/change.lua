@@ -17,6 +17,8 @@
 local limits = KEYS[1]
 local field, value, keep_ms, most, channel = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
+-- The expiry before the entry: a user without the right to PEXPIRE leaves nothing behind.
+local is_there = redis.call('PEXPIRE', limits, keep_ms)
 local has_room = redis.call('HEXISTS', limits, field) == 1
   or #redis.call('HGETALL', limits) / 2 < most
 if value == '' then
@@ -26,7 +28,7 @@ elseif has_room then
   local now_ms = time[1] .. string.sub(string.format('%06d', time[2]), 1, 3)
   redis.call('HSET', limits, field, now_ms .. ' ' .. value)
 end
-redis.call('PEXPIRE', limits, keep_ms)
+if is_there == 0 then redis.call('PEXPIRE', limits, keep_ms) end
 
 -- Without the right to publish, clients learn it when they look.
 local command = string.find(channel, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'

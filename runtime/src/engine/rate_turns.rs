@@ -1,12 +1,18 @@
 //! The order of those that wait for a rate in one process: one of them at a time asks the store.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio::time::{Instant, sleep_until};
 
 use crate::core::key::LockKey;
 use crate::core::sync::lock;
+
+/// How long a call that is due may keep the others waiting: it may be a future that nobody polls.
+const LONGEST_DELAY: Duration = Duration::from_secs(6);
 
 /// The turns of all rates that are waited for.
 #[derive(Debug, Default)]
@@ -14,38 +20,75 @@ pub(crate) struct RateTurns(Mutex<Turns>);
 
 #[derive(Debug, Default)]
 struct Turns {
-    of: HashMap<LockKey, Weak<AsyncMutex<()>>>,
+    of: HashMap<LockKey, Weak<Turn>>,
     /// How many there may be before those that nobody waits for are removed.
     sweep_above: usize,
+}
+
+/// The turn of one rate.
+#[derive(Debug)]
+struct Turn {
+    /// Those that wait for it, in their order.
+    queue: Arc<AsyncMutex<()>>,
+    /// When whoever has it means to ask the store.
+    asks_at: Mutex<Instant>,
 }
 
 /// The turn to ask for one rate. It ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct RateTurn {
     pub(crate) key: LockKey,
+    turn: Arc<Turn>,
     _guard: OwnedMutexGuard<()>,
+}
+
+impl RateTurn {
+    fn new(key: &LockKey, turn: Arc<Turn>, guard: OwnedMutexGuard<()>) -> Self {
+        let new = Self { key: key.clone(), turn, _guard: guard };
+        new.asks_after(Duration::ZERO);
+        new
+    }
+
+    /// Says that it sleeps first, so that nobody takes it for a future that is not polled.
+    pub(crate) fn asks_after(&self, time: Duration) {
+        let now = Instant::now();
+        *lock(&self.turn.asks_at) = now.checked_add(time).unwrap_or(now);
+    }
 }
 
 impl RateTurns {
     /// Returns true if somebody has the turn of this rate.
     pub(crate) fn are_taken(&self, key: &LockKey) -> bool {
         let turn = lock(&self.0).of.get(key).and_then(Weak::upgrade);
-        turn.is_some_and(|turn| turn.try_lock().is_err())
+        turn.is_some_and(|turn| turn.queue.try_lock().is_err())
     }
 
     /// The turn, if nobody has it.
     pub(crate) fn take_free(&self, key: &LockKey) -> Option<RateTurn> {
-        let guard = self.of(key).try_lock_owned().ok()?;
-        Some(RateTurn { key: key.clone(), _guard: guard })
-    }
-
-    /// Waits for the turn, behind those that came before. Cancel safe.
-    pub(crate) async fn take(&self, key: &LockKey) -> RateTurn {
         let turn = self.of(key);
-        RateTurn { key: key.clone(), _guard: turn.lock_owned().await }
+        let guard = turn.queue.clone().try_lock_owned().ok()?;
+        Some(RateTurn::new(key, turn, guard))
     }
 
-    fn of(&self, key: &LockKey) -> Arc<AsyncMutex<()>> {
+    /// Waits for the turn, behind those that came before. `None` if whoever has it should have asked
+    /// long ago. Cancel safe.
+    pub(crate) async fn take(&self, key: &LockKey) -> Option<RateTurn> {
+        let turn = self.of(key);
+        let mut place = pin!(turn.queue.clone().lock_owned());
+        loop {
+            let late = (*lock(&turn.asks_at)).max(Instant::now()) + LONGEST_DELAY;
+            tokio::select! {
+                biased;
+                guard = &mut place => return Some(RateTurn::new(key, turn.clone(), guard)),
+                () = sleep_until(late) => {}
+            }
+            if *lock(&turn.asks_at) + LONGEST_DELAY <= Instant::now() {
+                return None;
+            }
+        }
+    }
+
+    fn of(&self, key: &LockKey) -> Arc<Turn> {
         let mut turns = lock(&self.0);
         if turns.of.len() > turns.sweep_above {
             turns.of.retain(|_, turn| turn.strong_count() > 0);
@@ -53,7 +96,7 @@ impl RateTurns {
         }
         let known = turns.of.get(key).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {
-            let turn = Arc::default();
+            let turn = Arc::new(Turn { queue: Arc::default(), asks_at: Mutex::new(Instant::now()) });
             turns.of.insert(key.clone(), Arc::downgrade(&turn));
             turn
         })

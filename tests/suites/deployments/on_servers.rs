@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use futures_util::future::join_all;
+use leasehold::Rate;
 use leasehold::store::{Adoption, Ask, ClientId, ClientInfo, Kind, Owner, Request};
 use leasehold_tests::process::Process;
 use leasehold_tests::requests::{redis_store, redis_store_of, request};
@@ -233,6 +234,24 @@ async fn a_user_without_a_right_leaves_no_owner_without_expiry() {
                 let _ = store.force_release(&request.key, leasehold_tests::requests::force()).await;
             }
         }
+        every_key_expires(&mut redis, missing).await;
+    }
+}
+
+/// The same for rates, limits, marks of success, and what is asked to run again.
+#[tokio::test]
+async fn a_user_without_a_right_leaves_no_limit_without_expiry() {
+    for missing in ["pexpire", "zadd", "zremrangebyscore", "hset", "hincrby", "set", "publish"] {
+        let server = Server::start();
+        let mut redis = server.redis().await;
+        let locks = Locks::connect(&user_without(&server, missing).await).await.unwrap();
+        let _ = locks.rate("r", Rate::per_minute(5)).try_acquire().await;
+        let _ = locks.limits().name("s").set(2).await;
+        let job = locks.mutex("j").once_per(Duration::from_secs(3600));
+        if let Ok(lease) = job.try_lock().await {
+            let _ = lease.complete().await;
+        }
+        let _ = locks.run_again("j", "ann", "it failed").await;
         every_key_expires(&mut redis, missing).await;
     }
 }

@@ -116,6 +116,37 @@ async fn those_who_wait_are_served_in_their_order() {
     assert_eq!(*served.lock().unwrap(), (0..10).collect::<Vec<_>>());
 }
 
+/// Each waits for several seconds, and another one asks meanwhile.
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_for_a_slow_rate_are_served_in_their_order() {
+    let limit = Locks::in_memory().rate("r", Rate::per_minute(20).burst(1)).wait(HOUR);
+    let (mut tasks, served) = (JoinSet::new(), std::sync::Arc::new(std::sync::Mutex::new(vec![])));
+    limit.acquire().await.unwrap();
+    for nth in 0..20 {
+        let (limit, served) = (limit.clone(), served.clone());
+        tasks.spawn(async move {
+            limit.acquire().await.unwrap();
+            served.lock().unwrap().push(nth);
+        });
+        tokio::time::sleep(SECOND / 2).await;
+    }
+    tasks.join_all().await;
+    assert_eq!(*served.lock().unwrap(), (0..20).collect::<Vec<_>>());
+}
+
+/// Whoever has the turn and does not use it keeps the others for some seconds, and not for ever.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_polls_keeps_no_rate_from_others() {
+    let limit = Locks::in_memory().rate("r", Rate::per_second(1).burst(1)).wait(HOUR);
+    limit.acquire().await.unwrap();
+    let mut asleep = std::pin::pin!(limit.acquire());
+    assert!(futures_util::poll!(&mut asleep).is_pending(), "it sleeps until it can have one");
+    tokio::time::sleep(SECOND / 10).await;
+    let begun = tokio::time::Instant::now();
+    limit.acquire().await.unwrap();
+    assert!(begun.elapsed() < 10 * SECOND, "{:?}", begun.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_cannot_be_served_in_time_fails_at_once() {
     let locks = Locks::in_memory();

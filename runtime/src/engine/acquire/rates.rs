@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::multi_atomic::AtomicAcquire;
 use super::patience::Patience;
@@ -50,10 +50,6 @@ impl Drop for TakenRates<'_> {
         }
     }
 }
-
-/// The longest that a call waits for a turn before it asks all the same: whoever has the turn may be a
-/// future that nobody polls.
-const LONGEST_TURN: Duration = Duration::from_secs(6);
 
 /// The rate that was used up, and after how long it is not.
 pub(super) type UsedUp<'a> = (&'a TakeSpec, Duration);
@@ -183,17 +179,20 @@ impl<'a> Rates<'a> {
                 return Ok(());
             }
         }
+        if let Some(turn) = &self.turn {
+            turn.asks_after(short);
+        }
         wait(patience, (spec, short), sleep(short)).await
     }
 }
 
-/// Waits for the turn to ask for a rate. `None` if that takes too long.
+/// Waits for the turn to ask for a rate. `None` if whoever has it does not use it.
 async fn wait_for_turn(
     patience: &Patience<'_>,
     (spec, least): UsedUp<'_>,
 ) -> Result<Option<RateTurn>, LockError> {
     let turn = patience.shared.rate_turns.take(&spec.key);
-    wait(patience, (spec, least), timeout(LONGEST_TURN, turn)).await.map(Result::ok)
+    wait(patience, (spec, least), turn).await
 }
 
 /// Waits for something that takes this time at least, if the wait is long enough.
