@@ -2,9 +2,9 @@
 ---
 --- Safe to send twice. If others want it and nobody uses the lease, it is released, and the
 --- first waiter gets an offer. A client that has heard a recall asks if it is true: then a
---- request that does not wait counts, too. Otherwise the lease lasts for its whole TTL from now. All
---- fencing tokens up to the clock's time are reserved for the client, which gives them to
---- its next leases.
+--- request that does not wait counts, too. Otherwise the lease lasts for its whole TTL from now; of
+--- one in use, no time is ever taken away. All fencing tokens up to the clock's time are reserved
+--- for the client, which gives them to its next leases.
 ---
 --- INCLUDE record token free fields waiter queue tell hand_over
 ---
@@ -27,7 +27,7 @@
 --- COST  O(log waiters)
 
 local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
-local id, ttl_ms, usage, wake = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local id, ttl_ms, usage, wake = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
 local rec = redis.call('GET', lock)
 if not rec or not holds(rec, id) then
@@ -47,6 +47,8 @@ if is_wanted then
   finish(lock, queue, waiters, wake, rec, id)
   return {1}
 end
+-- A renewal that its holder counts on may have come first.
+if usage % 2 == 1 then ttl_ms = math.max(ttl_ms, redis.call('PTTL', lock)) end
 if now > token then token = now end
 note_token(token)
 redis.call('SET', lock, 'MH' .. id .. token .. flag .. ended .. LINGERS .. owner_in(rec), 'PX', ttl_ms)

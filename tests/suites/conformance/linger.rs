@@ -38,6 +38,7 @@ macro_rules! cases {
             a_writer_lingers_and_counts_on,
             the_store_keeps_a_lease_whose_client_says_so,
             the_store_hands_over_instead_if_others_wait,
+            the_store_takes_no_time_from_a_lease_in_use,
             the_store_recalls_once_and_repeats_for_the_first_waiter,
             the_store_says_if_a_recall_is_true,
             the_store_says_that_another_kind_was_recalled,
@@ -411,6 +412,20 @@ pub(super) async fn the_store_hands_over_instead_if_others_wait(backend: &impl B
     assert_eq!(lingers(backend, &holder, Usage::Ended).await, Lingering::Ended(Ended::Released));
     assert_eq!(lingers(backend, &holder, Usage::Ended).await, Lingering::Ended(Ended::Released));
     claims(backend, &waiter).await;
+}
+
+/// A question may come after a renewal that its holder counts on.
+pub(super) async fn the_store_takes_no_time_from_a_lease_in_use(backend: &impl Backend) {
+    let client = Client::new();
+    let holder = client.mutex(LONG);
+    granted(backend, &holder).await;
+    let mut shorter = holder.clone();
+    shorter.ttl = SHORT;
+    let answer = lingers(backend, &shorter, Usage::InUse).await;
+    assert!(matches!(answer, Lingering::Kept { .. }), "{answer:?}");
+    tokio::time::sleep(SHORT * 2).await;
+    let ended = backend.store().release(&holder, Duration::ZERO).await.unwrap();
+    assert_eq!(ended, Ended::Released);
 }
 
 pub(super) async fn the_store_recalls_once_and_repeats_for_the_first_waiter(

@@ -22,6 +22,7 @@ macro_rules! cases {
             who_waits_first_replaces_at_once,
             a_run_is_replaced_at_the_end_of_its_tick,
             a_replaceable_lease_can_be_detached,
+            a_run_that_nobody_renews_keeps_what_it_was_granted,
         }
     };
 }
@@ -175,4 +176,22 @@ pub(super) async fn a_replaceable_lease_can_be_detached(backend: &impl Backend) 
     let adopted = elsewhere.adopt(ticket).await.unwrap();
     assert!(adopted.is_held());
     adopted.release().await.unwrap();
+}
+
+/// It waited, so its grant was an offer, which lasts for a second until its first renewal.
+pub(super) async fn a_run_that_nobody_renews_keeps_what_it_was_granted(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let before = here.mutex("a").ttl(PATIENT).lock().await.unwrap();
+    let waits = elsewhere.mutex("a").ttl(PATIENT).wait(PATIENT).replace(true).auto_renew(false);
+    let waits = waiter(waits);
+    while here.inspect("a").await.unwrap().waiting == 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    before.release().await.unwrap();
+    let lease = granted(waits).await;
+    sleep(Duration::from_millis(1500)).await;
+    assert!(lease.is_held());
+    let other = here.mutex("a").try_lock().await;
+    assert!(matches!(other, Err(LockError::Busy { .. })), "{other:?}");
+    lease.release().await.unwrap();
 }

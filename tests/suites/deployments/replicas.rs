@@ -118,6 +118,22 @@ async fn a_completion_is_at_the_replica() {
     }
 }
 
+/// The replica is frozen. An adoption that it does not get is a grant that it does not get.
+#[tokio::test]
+async fn an_adoption_that_the_replica_lacks_is_refused() {
+    let [master, replica] = pair().await;
+    let (locks, other) = (connect(&master).await, Locks::connect(&master.url()).await.unwrap());
+    let ticket = async || locks.mutex("a").ttl(TTL).lock().await.unwrap().detach().await.unwrap();
+    locks.adopt(ticket().await).await.unwrap().release().await.unwrap();
+    let ticket = ticket().await;
+    let frozen = replica.freeze().await;
+    let error = locks.adopt(ticket).await.unwrap_err();
+    super::assert_error_has(&error, &["only 0 of 1 replicas have it", "sync_replicas"]);
+    // It is cancelled in the background.
+    other.mutex("a").wait(SOON).lock().await.expect("it is free").release().await.unwrap();
+    drop(frozen);
+}
+
 /// WAIT delays no other command: another lock is renewed and released meanwhile.
 #[tokio::test]
 async fn other_commands_are_not_delayed() {

@@ -37,6 +37,7 @@ pub(super) fn give_way(client: &Client, local: &Arc<LocalLease>) {
 async fn is_wanted(store: &dyn Store, local: &LocalLease) -> bool {
     let Some((_, mut request)) = local.renewal() else { return false };
     if !local.is_renewed() {
+        // Not longer than it has; the store takes nothing away.
         request.ttl = local.remaining();
     }
     let is_wanted = match store.linger(&request, Usage::InUse) {

@@ -83,6 +83,11 @@ impl RedisStore {
             RequestCommand::Acquire(_) => {
                 self.send_for_grant(encoded, std::slice::from_ref(request), &[])
             }
+            // One that replicas lack is sent again, or cancelled in the end.
+            RequestCommand::Adopt(_) => {
+                let limit = self.limit(request);
+                self.send_confirmed(encoded, limit, decode::is_grant, || Unconfirmed::Keep)
+            }
             RequestCommand::Complete(_) => {
                 let has_ended = |answer: &[u64]| matches!(*answer, [1, ..]);
                 self.send_confirmed(encoded, self.limit(request), has_ended, || Unconfirmed::Keep)

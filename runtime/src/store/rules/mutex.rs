@@ -229,7 +229,12 @@ pub(super) fn linger(
     let has_queue = !lock.queue.is_empty();
     record.token = context.reserve(record.token);
     record.may_have_waiters = has_queue;
+    let before = record.until;
     confirm(record, request, context.now);
+    if usage.is_in_use() {
+        // A renewal that its holder counts on may have come first.
+        record.until = record.until.max(before);
+    }
     if let Status::One { mark, .. } = &mut record.status {
         *mark = Mark::Lingers;
     }
