@@ -169,7 +169,7 @@ impl Keeper {
     }
 
     /// Handles a lease from now on, first at `first`: renews it, and ends it at its `max_hold`.
-    /// It may have a place that an ended lease has left to it.
+    /// `place` is the entry of the timetable that the lease before has left to it.
     pub(crate) fn watch(&self, local: &Arc<LocalLease>, first: Instant, place: Option<Slot>) {
         match &self.executor {
             Executor::OnRuntime(on_runtime) => {

@@ -59,7 +59,7 @@ pub(super) async fn renew_due(
                 Ok(RenewOutcome::NotHeld(reason)) => not_held.push((local, reason)),
                 Err(error) => {
                     again(&local, store.now() + retry_pause(local.request.ttl).min(left(&local)));
-                    // That it was lost meanwhile was said.
+                    // A lease that was lost meanwhile has had its log line.
                     if local.is_held() {
                         let failed = failures.entry(local.request.key.log_label());
                         failed.or_insert_with(|| (0_usize, error.source)).0 += 1;
@@ -74,7 +74,7 @@ pub(super) async fn renew_due(
     join_all(not_held.iter().map(|(local, reason)| report_loss(store, local, *reason))).await;
 }
 
-/// How long a renewal may be repeated.
+/// How long a failed renewal is worth repeating: without end while its holder stops.
 fn left(local: &LocalLease) -> Duration {
     if local.is_stopping() { Duration::MAX } else { local.remaining() }
 }

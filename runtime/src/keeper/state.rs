@@ -94,13 +94,13 @@ impl KeeperState {
         lock(&self.agenda)
     }
 
-    /// Puts a lease into the timetable, unless its holder has ended it: into the place that an
-    /// earlier lease has left to it, if that one was due at the same time.
     /// The longest TTL of any lease so far.
     pub(super) fn longest_ttl(&self) -> Duration {
         self.agenda().longest_ttl
     }
 
+    /// Puts a lease into the timetable, unless its holder has ended it: into the place that an
+    /// earlier lease has left to it, if that one was due at the same time.
     pub(super) fn schedule(&self, local: &Arc<LocalLease>, when: Instant, place: Option<Slot>) {
         let mut agenda = self.agenda();
         if local.request.ttl > agenda.longest_ttl {
@@ -140,8 +140,8 @@ impl KeeperState {
         self.agenda().timetable.take_out(place);
     }
 
-    /// The lease of a request. `None` while a renewal of it is in flight; that renewal finds
-    /// out by itself.
+    /// The lease of a request. `None` while a renewal of it is in flight: if the server ran that
+    /// one before the lock was taken by force, the next renewal finds out.
     pub(super) fn find(&self, id: RequestId) -> Option<Arc<LocalLease>> {
         self.agenda().timetable.find(id)
     }

@@ -1,16 +1,20 @@
-//! The keeper's own thread, and what delays the end of a process until its releases are sent.
+//! The keeper's own thread.
 
-use std::cell::RefCell;
-use std::sync::{Arc, Weak};
+mod at_exit;
+
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
+pub(super) use self::at_exit::drain_at_exit;
+use super::jobs::retry_pause;
 use super::state::{JobGuard, KeeperState};
+use super::timetable::slot_of;
 use super::{release, renew};
 use crate::core::error::{LockError, Outcome, Step};
 use crate::state::lease::{LONGEST_SLEEP, LocalLease};
@@ -55,7 +59,7 @@ impl Thread {
         };
         let last = || {
             // Releases that this thread dropped itself are done: it must not wait for them.
-            let _ = AT_EXIT.try_with(|at_exit| at_exit.borrow_mut().0.clear());
+            at_exit::waits_for_nobody();
         };
         let runtime = system::in_background(work, last).map_err(failed)?;
         Ok(Self { runtime, start_keeper })
@@ -134,14 +138,44 @@ async fn work(shared: &Arc<KeeperState>) {
         tokio::select! {
             () = shared.changed.notified() => {}
             () = timer => {}
-            Some(_) = batches.join_next() => {}
-            Some(_) = jobs.join_next() => {}
+            Some(ended) = batches.join_next() => log_panic(ended),
+            Some(ended) = jobs.join_next() => log_panic(ended),
+        }
+    }
+}
+
+/// Says so if a task has panicked.
+fn log_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a background task of the lock client has panicked");
+    }
+}
+
+/// Leases that are being renewed. If that panics, they are put into the timetable again: what
+/// panics is a recorder of metrics or a subscriber of the program, and no lease may be lost by it.
+struct Batch {
+    shared: Arc<KeeperState>,
+    due: Vec<Arc<LocalLease>>,
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            return;
+        }
+        for local in &self.due {
+            let is_in_timetable = slot_of(local).is_some();
+            if local.is_held_or_stopping() && !is_in_timetable {
+                let soon = self.shared.store.now() + retry_pause(local.request.ttl);
+                self.shared.schedule(local, soon, None);
+            }
         }
     }
 }
 
 /// Renews due leases, and puts them into the timetable again.
 async fn renew_due(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
+    let _batch = Batch { shared: shared.clone(), due: due.clone() };
     let again = |local: &_, when| shared.schedule(local, when, None);
     let release = |local| {
         let (store, limit) = (shared.store.clone(), shared.limit.clone());
@@ -189,67 +223,16 @@ pub(super) fn forked_error() -> StoreError {
     }
 }
 
-thread_local! {
-    static AT_EXIT: RefCell<AtExit> = const { RefCell::new(AtExit(Vec::new(), false)) };
-}
-
-/// Makes the end of this thread wait, within a limit, for the jobs that the keeper has by then.
-///
-/// A process ends with its main thread, and takes the keeper's thread along. Without this, a
-/// lease that was dropped just before would stay until its TTL. Every thread that connects,
-/// acquires or drops calls this. With musl the main thread drops no thread-locals, so nothing
-/// waits there.
-pub(super) fn drain_at_exit(shared: &Arc<KeeperState>) {
-    // The thread of a simulated process is not its own, and ends with the world.
-    if system::is_simulated() {
-        return;
-    }
-    // There the process ends all other threads before this one drops its thread-locals, and
-    // nobody is left to wait for.
-    if cfg!(windows) {
-        return;
-    }
-    // Does nothing on a thread that is already ending.
-    let _ = AT_EXIT.try_with(|at_exit| {
-        let AtExit(keepers, is_main) = &mut *at_exit.borrow_mut();
-        *is_main = *is_main || keepers.is_empty() && thread::current().name() == Some("main");
-        if !keepers.iter().any(|keeper| keeper.as_ptr() == Arc::as_ptr(shared)) {
-            keepers.retain(|keeper| keeper.strong_count() > 0);
-            keepers.push(Arc::downgrade(shared));
-        }
-    });
-}
-
-/// The keepers that a thread has used, and whether it is the main thread.
-struct AtExit(Vec<Weak<KeeperState>>, bool);
-
-impl Drop for AtExit {
-    fn drop(&mut self) {
-        let keepers = self.0.drain(..).filter_map(|keeper| keeper.upgrade());
-        for keeper in keepers.filter(|keeper| keeper.is_here()) {
-            // The process ends with its main thread. Other threads come and go.
-            if let Some(at_exit) = keeper.at_exit.get().filter(|_| self.1) {
-                at_exit.0();
-            }
-            let left = keeper.drain(DRAIN);
-            if left > 0 {
-                // The keeper's thread logs it. A logger may use thread-locals, and those of
-                // this thread are gone: a panic here would abort the process.
-                keeper.push(Box::pin(async move {
-                    tracing::warn!(
-                        left,
-                        "not all locks were released in time; their TTLs end them"
-                    );
-                }));
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "metrics")]
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;
 
+    #[cfg(feature = "metrics")]
+    use metrics::{
+        Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    };
     use tokio::time::timeout;
 
     use super::*;
@@ -290,6 +273,52 @@ mod tests {
         // The task that writes the record, and the batches in flight.
         assert!(most <= 1 + MAX_BATCHES, "{most} tasks");
         assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+    }
+
+    /// Panics at the first renewal that it shall count.
+    #[cfg(feature = "metrics")]
+    struct PanicsOnce;
+
+    #[cfg(feature = "metrics")]
+    static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
+
+    #[cfg(feature = "metrics")]
+    impl Recorder for PanicsOnce {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            if key.name() == "leasehold_renewals_total" {
+                assert!(HAS_PANICKED.swap(true, Ordering::Relaxed), "as a recorder that is broken");
+            }
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[cfg(feature = "metrics")]
+    #[tokio::test]
+    async fn a_recorder_that_panics_ends_no_renewal() {
+        metrics::set_global_recorder(PanicsOnce).unwrap();
+        let (locks, _store) = client(Thread::start().unwrap());
+        let mut leases = Vec::new();
+        for n in 0..10 {
+            leases.push(locks.mutex(format!("lock:{n}")).ttl(TTL).lock().await.unwrap());
+        }
+        tokio::time::sleep(TTL * 2).await;
+        assert!(HAS_PANICKED.load(Ordering::Relaxed));
+        let held = leases.iter().filter(|lease| lease.is_held()).count();
+        assert_eq!(held, leases.len());
     }
 
     /// The keeper reads the clock often, because timers stop during a suspension. Once its
