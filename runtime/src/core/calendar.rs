@@ -7,7 +7,6 @@ use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use crate::core::option_rules::ONCE_PER;
 use crate::system;
 
 /// What may stand for a pattern.
@@ -21,6 +20,16 @@ const NAMES: [(&str, &str); 5] = [
 
 /// Before this time no machine asks: its clock was lost. June 2025, in milliseconds since the Unix epoch.
 const EARLIEST: u64 = 1_750_000_000_000;
+
+/// From a weekday of a month to the same one of the next year it may be 371 days.
+const LONGEST: Duration = Duration::from_secs(372 * 24 * 60 * 60);
+
+/// The first of January of 2026, in seconds, and how long a year of 365.25 days is.
+const FIRST_JANUARY: u64 = 1_767_225_600;
+const YEAR: u64 = 31_557_600;
+
+/// A time that does not come in each year leaves out one of so many in a row.
+const YEARS: u64 = 8;
 
 /// More missed ticks are not counted.
 const MOST_MISSED: u64 = 10_000;
@@ -69,15 +78,22 @@ impl Calendar {
             )
         })?;
         let calendar = Self { cron, zone };
-        let Some(tick) = calendar.tick_now() else {
+        if calendar.tick_now().is_none() {
             return Err(format!("`{pattern}` names a time that never comes"));
-        };
-        match ONCE_PER.out_of_range(tick.lasts()) {
-            Some(range) => {
-                Err(format!("`{pattern}` has ticks that are out of range: a tick lasts {range}"))
-            }
-            None => Ok(calendar),
         }
+        if calendar.skips_a_year() {
+            return Err(format!("`{pattern}` does not come in each year"));
+        }
+        Ok(calendar)
+    }
+
+    /// Returns true if a tick may last for longer than a year. Whatever the day on which this is asked:
+    /// a service that was deployed on another day has the same calendar.
+    fn skips_a_year(&self) -> bool {
+        // A tick that lasts for so long lasts over a new year.
+        let new_years = (0..YEARS).map(|nth| (FIRST_JANUARY + nth * YEAR) * 1000);
+        let mut ticks = new_years.map(|time| self.tick_at(time));
+        ticks.any(|tick| tick.is_none_or(|tick| tick.lasts() > LONGEST))
     }
 
     /// The tick that runs by this machine's clock.

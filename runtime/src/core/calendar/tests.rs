@@ -120,7 +120,9 @@ fn what_is_no_schedule_gets_words() {
         ("* * * * * * in UTC", "five fields of cron"),
         ("61 * * * * in UTC", "five fields of cron"),
         ("0 0 30 2 * in UTC", "never comes"),
-        ("0 0 29 2 * in UTC", "out of range"),
+        ("0 0 29 2 * in UTC", "does not come in each year"),
+        ("*/5 * 29 2 * in UTC", "does not come in each year"),
+        ("0 9 * 11 FRI#5 in UTC", "does not come in each year"),
     ] {
         let error = Calendar::parse(text).unwrap_err();
         assert!(error.contains(words), "{text}: {error}");
@@ -130,6 +132,10 @@ fn what_is_no_schedule_gets_words() {
         "@daily in UTC",
         "0 9-17 * * MON-FRI in America/New_York",
         " daily  in  UTC ",
+        // Their ticks last for 364 or 371 days, and for up to 366 days and an hour.
+        "0 9 * 11 SUN#4 in UTC",
+        "0 9 * 1 THU#1 in UTC",
+        "0 3 30 10 * in Europe/Berlin",
     ] {
         assert!(Calendar::parse(good).is_ok(), "{good}");
     }
