@@ -96,7 +96,8 @@ impl RateTurns {
         }
         let known = turns.of.get(key).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {
-            let turn = Arc::new(Turn { queue: Arc::default(), asks_at: Mutex::new(Instant::now()) });
+            let turn =
+                Arc::new(Turn { queue: Arc::default(), asks_at: Mutex::new(Instant::now()) });
             turns.of.insert(key.clone(), Arc::downgrade(&turn));
             turn
         })

@@ -99,7 +99,8 @@ pin_project! {
         },
         // Whoever reads the outcome may come again at once, and must find the lock free.
         Ending { ending: Ending<Outcome<S::Response, S::Error>> },
-        // What is ready of the body is sent with the head.
+        // What is ready of the body is taken before the head is given. If that is all, the lock is
+        // released first.
         Early { response: Option<Response<LeaseBody<B>>> },
         Done,
     }

@@ -18,7 +18,7 @@ use crate::store::{RequestId, Subscription, TOKENS};
 /// Waiters elsewhere wait for a turn and one critical section longer.
 pub(super) const TURN: Duration = Duration::from_millis(20);
 
-/// Later than any lease lasts.
+/// Longer than any lease: a turn that lingers has no end of its own.
 const NEVER: Duration = Duration::from_secs(1 << 32);
 
 /// The number of a turn. Later turns have greater ones.

@@ -47,7 +47,7 @@ impl Lease {
             let was_final = self.local().is_final();
             match renew(&self.client().store, self.local()).await {
                 Ok(RenewOutcome::Held(next)) => {
-                    // One that is not renewed is looked at when it ends, which is later now.
+                    // Without `auto_renew` the keeper looks only at the deadline, which has moved.
                     let is_new = !was_final && !self.local().is_renewed();
                     if let Some(next) = next.filter(|_| is_new) {
                         self.client().keeper.watch(self.local(), next, None);

@@ -71,7 +71,7 @@ impl Deadlines {
 
     /// Returns true if no renewal can extend it any further.
     pub(super) fn is_final(&self) -> bool {
-        // No later renewal reaches further than one that `max_hold` has cut off.
+        // Once `max_hold` has cut a renewal's TTL, no later renewal ends later.
         let drift = self.ttl.saturating_sub(validity(self.ttl));
         self.max_hold_until.is_some_and(|most| self.deadline() + drift >= most)
     }
