@@ -246,7 +246,8 @@ async fn each_error_of_the_store_has_the_label_of_its_lock() {
 }
 
 /// Events that are about no lock in particular, or about one that only a name says.
-const OF_NO_LOCK: [&str; 24] = [
+const OF_NO_LOCK: [&str; 25] = [
+    "a background task of the lock client has panicked",
     "the installed lock client was replaced",
     "a server of the quorum does not count yet",
     "a server of the quorum is unreachable",
