@@ -18,6 +18,7 @@ pub(crate) mod name_pattern;
 pub(crate) mod no_majority;
 pub(crate) mod option_rules;
 pub(crate) mod options;
+pub(crate) mod panics;
 pub(crate) mod rate;
 #[cfg_attr(
     not(feature = "internals"),

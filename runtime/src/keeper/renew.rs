@@ -13,6 +13,7 @@ use tokio::time::sleep_until;
 use super::jobs::{Job, JobLimit, retry_pause};
 use super::release::release;
 use crate::core::error::LossReason;
+use crate::core::panics::caught;
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::{ActivityGuard, Shutdown};
 use crate::store::{Ask, Renewal, Request, Store, StoreError};
@@ -196,8 +197,10 @@ pub(super) async fn renew_until_over(
             () = local.until_not_held(), if local.is_held() => {}
             () = sleep_until(when.into()) => {}
         }
-        renew_due(&store, vec![local.clone()], |_, when| next = Some(when), |_| is_over = true)
-            .await;
+        let again = |_: &_, when| next = Some(when);
+        if !caught(renew_due(&store, vec![local.clone()], again, |_| is_over = true)).await {
+            next = Some(store.now() + retry_pause(local.request.ttl));
+        }
     }
     if is_over {
         release(store, limit, local, true, None, ActivityGuard::new(&shutdown)).await;

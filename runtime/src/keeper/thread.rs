@@ -3,13 +3,12 @@
 mod at_exit;
 
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 
 pub(super) use self::at_exit::drain_at_exit;
 use super::jobs::retry_pause;
@@ -17,6 +16,7 @@ use super::state::{JobGuard, KeeperState};
 use super::timetable::slot_of;
 use super::{release, renew};
 use crate::core::error::{LockError, Outcome, Step};
+use crate::core::panics::caught;
 use crate::state::lease::{LONGEST_SLEEP, LocalLease};
 use crate::state::shutdown::{ActivityGuard, DRAIN};
 use crate::store::{Ask, CLIENT_KEPT, ClientInfo, StoreError};
@@ -114,7 +114,7 @@ async fn work(shared: &Arc<KeeperState>) {
                 jobs.spawn(
                     async move {
                         let _done = done;
-                        job.await;
+                        caught(job).await;
                     }
                     .boxed(),
                 );
@@ -138,44 +138,14 @@ async fn work(shared: &Arc<KeeperState>) {
         tokio::select! {
             () = shared.changed.notified() => {}
             () = timer => {}
-            Some(ended) = batches.join_next() => log_panic(ended),
-            Some(ended) = jobs.join_next() => log_panic(ended),
-        }
-    }
-}
-
-/// Says so if a task has panicked.
-fn log_panic(ended: Result<(), JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "a background task of the lock client has panicked");
-    }
-}
-
-/// Leases that are being renewed. If that panics, they are put into the timetable again: what
-/// panics is a recorder of metrics or a subscriber of the program, and no lease may be lost by it.
-struct Batch {
-    shared: Arc<KeeperState>,
-    due: Vec<Arc<LocalLease>>,
-}
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        if !thread::panicking() {
-            return;
-        }
-        for local in &self.due {
-            let is_in_timetable = slot_of(local).is_some();
-            if local.is_held_or_stopping() && !is_in_timetable {
-                let soon = self.shared.store.now() + retry_pause(local.request.ttl);
-                self.shared.schedule(local, soon, None);
-            }
+            Some(_) = batches.join_next() => {}
+            Some(_) = jobs.join_next() => {}
         }
     }
 }
 
 /// Renews due leases, and puts them into the timetable again.
 async fn renew_due(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
-    let _batch = Batch { shared: shared.clone(), due: due.clone() };
     let again = |local: &_, when| shared.schedule(local, when, None);
     let release = |local| {
         let (store, limit) = (shared.store.clone(), shared.limit.clone());
@@ -188,7 +158,12 @@ async fn renew_due(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
             ActivityGuard::new(&shared.shutdown),
         ));
     };
-    renew::renew_due(&shared.store, due, again, release).await;
+    if !caught(renew::renew_due(&shared.store, due.clone(), again, release)).await {
+        for local in due.iter().filter(|local| slot_of(local).is_none()) {
+            let soon = shared.store.now() + retry_pause(local.request.ttl);
+            shared.schedule(local, soon, None);
+        }
+    }
 }
 
 /// Writes the client's record of itself to the store, again and again.
@@ -225,14 +200,8 @@ pub(super) fn forked_error() -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    #[cfg(feature = "metrics")]
-    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;
 
-    #[cfg(feature = "metrics")]
-    use metrics::{
-        Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
-    };
     use tokio::time::timeout;
 
     use super::*;
@@ -275,55 +244,6 @@ mod tests {
         assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
     }
 
-    /// Panics at the first renewal of this test that it shall count: all tests of this program have
-    /// this recorder.
-    #[cfg(feature = "metrics")]
-    struct PanicsOnce;
-
-    #[cfg(feature = "metrics")]
-    static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
-
-    #[cfg(feature = "metrics")]
-    impl Recorder for PanicsOnce {
-        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-            let is_of_this_test = key.labels().any(|label| label.value() == "panics-once");
-            if is_of_this_test && key.name() == "leasehold_renewals_total" {
-                assert!(HAS_PANICKED.swap(true, Ordering::Relaxed), "as a recorder that is broken");
-            }
-            Counter::noop()
-        }
-
-        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-            Gauge::noop()
-        }
-
-        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-            Histogram::noop()
-        }
-    }
-
-    #[cfg(feature = "metrics")]
-    #[tokio::test]
-    async fn a_recorder_that_panics_ends_no_renewal() {
-        metrics::set_global_recorder(PanicsOnce).unwrap();
-        let (locks, _store) = client(Thread::start().unwrap());
-        let mut leases = Vec::new();
-        for n in 0..10 {
-            let mutex = locks.mutex(format!("lock:{n}")).label("panics-once").ttl(TTL);
-            leases.push(mutex.lock().await.unwrap());
-        }
-        tokio::time::sleep(TTL * 2).await;
-        assert!(HAS_PANICKED.load(Ordering::Relaxed));
-        let held = leases.iter().filter(|lease| lease.is_held()).count();
-        assert_eq!(held, leases.len());
-    }
-
     /// The keeper reads the clock often, because timers stop during a suspension. Once its
     /// timers agree with the clock, it goes on by them.
     #[tokio::test]
@@ -343,5 +263,78 @@ mod tests {
         let later = locks.mutex("c").ttl(TTL).lock().await.unwrap();
         let lost = timeout(TTL * 2, later.lost()).await;
         assert!(lost.is_err(), "it is renewed in time: {lost:?}");
+    }
+
+    #[cfg(feature = "metrics")]
+    mod panics {
+        use std::collections::BTreeSet;
+        use std::sync::Mutex;
+
+        use metrics::{
+            Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+        };
+
+        use super::*;
+        use crate::core::sync::lock;
+
+        /// Panics at the first renewal of each of these labels. All tests of this program have it.
+        struct PanicsOnce;
+
+        const LABELS: [&str; 2] = ["panics-on-a-thread", "panics-in-memory"];
+
+        static HAVE_PANICKED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+
+        impl Recorder for PanicsOnce {
+            fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+            fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+            fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+            fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+                let has = |name: &&&str| key.labels().any(|label| label.value() == **name);
+                if key.name() == "leasehold_renewals_total"
+                    && let Some(name) = LABELS.iter().find(has)
+                {
+                    let is_first = lock(&HAVE_PANICKED).insert(name);
+                    assert!(!is_first, "as a recorder that is broken");
+                }
+                Counter::noop()
+            }
+
+            fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+                Gauge::noop()
+            }
+
+            fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+                Histogram::noop()
+            }
+        }
+
+        /// Ten leases are held through the panic.
+        async fn goes_on(locks: &Locks, label: &'static str) {
+            // Another test may have been first.
+            let _ = metrics::set_global_recorder(PanicsOnce);
+            let mut leases = Vec::new();
+            for n in 0..10 {
+                let mutex = locks.mutex(format!("lock:{n}")).label(label).ttl(TTL);
+                leases.push(mutex.lock().await.unwrap());
+            }
+            tokio::time::sleep(TTL * 2).await;
+            assert!(lock(&HAVE_PANICKED).contains(label));
+            let held = leases.iter().filter(|lease| lease.is_held()).count();
+            assert_eq!(held, leases.len());
+        }
+
+        #[tokio::test]
+        async fn a_recorder_that_panics_ends_no_renewal() {
+            let (locks, _store) = client(Thread::start().unwrap());
+            goes_on(&locks, LABELS[0]).await;
+        }
+
+        #[tokio::test(start_paused = true)]
+        async fn a_recorder_that_panics_ends_no_renewal_in_memory() {
+            goes_on(&Locks::in_memory(), LABELS[1]).await;
+        }
     }
 }
