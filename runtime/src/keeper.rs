@@ -34,7 +34,7 @@ pub(crate) use self::pending_releases::Earlier;
 use self::pending_releases::PendingReleases;
 use self::release::Cancelled;
 pub(crate) use self::release::{UnknownOutcome, late};
-pub(crate) use self::renew::{RenewOutcome, loss_reason, renew};
+pub(crate) use self::renew::{RenewOutcome, loss_reason, renew, report_late_loss};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
 pub(crate) use self::to_cancel::ToCancel;

@@ -8,9 +8,11 @@ mod names;
 mod spans;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Fault, LockKey, Locks};
+use leasehold::store::memory::MemoryStore;
+use leasehold::{Fault, LeaseHandle, LockError, LockKey, Locks};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::time::sleep;
 
@@ -67,6 +69,53 @@ async fn each_metric_counts_what_its_name_says() {
     assert!(times("leasehold_renewal_seconds mutex (no label)") > 2, "{counted:?}");
     assert!(times("leasehold_late_renewals_total mutex (no label)") > 0, "{counted:?}");
     assert!(!counted.keys().any(|name| name.contains("secret")), "{counted:?}");
+}
+
+/// A release or a success finds that the lease had ended, at once or in the background: that is a loss
+/// like any other, and counts once.
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_is_found_at_the_end_is_counted_once() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let store = Arc::new(MemoryStore::default());
+    let locks = Locks::over(store.clone());
+    let second = Duration::from_secs(1);
+    // How many losses of each kind there are since the last look.
+    let losses = |reason: &str| {
+        let name = format!("leasehold_lost_total mutex (no label) {reason}");
+        counted(&snapshotter).get(&name).copied().unwrap_or_default()
+    };
+    let [plain, lingers, once] =
+        [locks.mutex("a"), locks.mutex("b").linger(second * 9), locks.mutex("c").once(second * 60)];
+    for lock in [&plain, &lingers, &once] {
+        let lease = lock.lock().await.unwrap();
+        assert!(store.expire(lease.key()));
+        assert!(lease.release().await.is_err());
+        assert_eq!(losses("gone"), 1, "a release of {lock:?}");
+        let lease = lock.lock().await.unwrap();
+        assert!(store.expire(lease.key()));
+        drop(lease);
+        sleep(second / 10).await;
+        assert_eq!(losses("gone"), 1, "a drop of {lock:?}");
+        let work = async |lease: LeaseHandle| {
+            assert!(store.expire(lease.key()));
+            Ok::<_, LockError>(())
+        };
+        lock.run(work).await.expect("its work came to its end");
+        assert_eq!(losses("gone"), 1, "a run of {lock:?}");
+    }
+    let lease = once.lock().await.unwrap();
+    assert!(store.expire(lease.key()));
+    assert!(lease.complete().await.is_err());
+    assert_eq!(losses("gone"), 1);
+    // It was known before.
+    let lease = plain.lock().await.unwrap();
+    let _ = locks.force_release("a").await.unwrap();
+    lease.lost().await;
+    assert_eq!(losses("forced"), 1);
+    assert!(lease.release().await.is_err());
+    assert_eq!((losses("forced"), losses("gone")), (0, 0));
 }
 
 /// A job says what it runs, how that ended, and when it last succeeded.

@@ -3,9 +3,10 @@
 ---
 --- Safe to send twice. If others want it and nobody uses the lease, it is released, and the
 --- waiters are served. A client that has heard a recall asks if it is true: then a request that
---- does not wait counts, too. Otherwise the lease lasts for its whole TTL from now. All fencing
---- tokens up to the clock's time are reserved for a writer's client, which gives them to its
---- next leases. Goes with the rule of its kind, such as include/rule_rw.
+--- does not wait counts, too. Otherwise the lease lasts for its whole TTL from now; of one in use,
+--- no time is ever taken away. All fencing tokens up to the clock's time are reserved for a
+--- writer's client, which gives them to its next leases. Goes with the rule of its kind, such as
+--- include/rule_rw.
 ---
 --- INCLUDE record token fields remains waiter queue tell holder holders rule_* serve give_back recall_clients prolong extend
 ---
@@ -32,7 +33,8 @@ local holder, ttl_ms, usage = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local now = clock()
 local now_ms, rec = to_ms(now), redis.call('GET', keys.lock)
-if not is_live(redis.call('ZSCORE', keys.holders, holder), now_ms) then
+local deadline_ms = redis.call('ZSCORE', keys.holders, holder)
+if not is_live(deadline_ms, now_ms) then
   return {give_back(keys, holder, now) and 1 or 0}
 end
 rec = rec or restored(keys.lock, keys.holders)
@@ -51,6 +53,8 @@ if is_writer(holder) and rec and is_record(rec) and not is_other(rec, KIND) then
   note_token(token)
   redis.call('SETRANGE', keys.lock, 36, token)
 end
+-- A renewal that its holder counts on may have come first.
+if usage % 2 == 1 then ttl_ms = math.max(ttl_ms, deadline_ms - now_ms) end
 extend(keys.lock, keys.holders, holder, ttl_ms)
 mark_client(keys.holders, holder, now_ms + ttl_ms, now_ms)
 return {4, tonumber(token)}

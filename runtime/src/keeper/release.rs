@@ -9,6 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::jobs::{Job, JobLimit, retry_pause};
 use super::pending_releases::PendingRelease;
+use super::renew::report_late_loss;
 use super::to_cancel::ToCancel;
 use crate::core::error::Outcome;
 use crate::core::key::LockKey;
@@ -41,7 +42,12 @@ pub(super) fn release(
         let release = || local.send_release(was_held).inspect_err(note);
         let of = (&local.request.key, local.request.ttl);
         if let Some(answer) = retry_until_over(&store, &limit, of, "released", release).await {
-            local.count_out(local.is_released_by(answer));
+            match answer {
+                Ended::NotHeld(reason) if !local.is_released_by(answer) => {
+                    report_late_loss(&store, &local, reason).await;
+                }
+                _ => _ = local.count_out(true),
+            }
         }
         drop(pending);
         cancel_late_grant(store, limit, local, activity).await;
@@ -64,14 +70,15 @@ pub(super) fn complete(
         };
         let of = (&local.request.key, local.request.ttl);
         if let Some(answer) = retry_until_over(&store, &limit, of, "completed", complete).await {
-            let was_held = !matches!(answer, Ended::NotHeld(_));
-            if !was_held {
+            if let Ended::NotHeld(reason) = answer {
                 tracing::warn!(
                     lock = local.request.key.log_label(),
                     "work succeeded after its lease was lost; it does not count as done"
                 );
+                report_late_loss(&store, &local, reason).await;
+            } else {
+                local.count_out(true);
             }
-            local.count_out(was_held);
         }
         drop(pending);
         cancel_late_grant(store, limit, local, activity).await;

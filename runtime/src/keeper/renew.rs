@@ -170,6 +170,33 @@ impl Drop for LossReport<'_> {
     }
 }
 
+/// Reports a loss that the store told the release of a lease, unless it was known before. Says why.
+pub(crate) async fn report_late_loss(
+    store: &Arc<dyn Store>,
+    local: &LocalLease,
+    reason: LossReason,
+) -> LossReason {
+    let is_news = local.count_out(false) && local.has_ended();
+    let mut report = LateLoss { local, reason: local.why_not_held(reason), is_news };
+    report.reason = loss_reason(store, &local.request, report.reason).await;
+    report.reason
+}
+
+/// Counts and logs a loss when it is dropped.
+struct LateLoss<'a> {
+    local: &'a LocalLease,
+    reason: LossReason,
+    is_news: bool,
+}
+
+impl Drop for LateLoss<'_> {
+    fn drop(&mut self) {
+        if self.is_news {
+            self.local.tell_late_loss(self.reason);
+        }
+    }
+}
+
 /// How a lease was lost of which the store says that it is not held: asks whether it was taken
 /// by force.
 pub(crate) async fn loss_reason(

@@ -235,9 +235,9 @@ impl LocalLease {
     }
 
     /// Returns true if a newer run is to take its place, and its holder has not released it yet: the store
-    /// keeps it until then.
+    /// keeps it until then, or until its TTL is over after a shutdown.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.phase.lost() == Some(LossReason::Replaced)
+        self.phase.lost() == Some(LossReason::Replaced) && !self.context.shutdown.is_over()
     }
 
     /// Returns true if it is to be renewed: its holder has it, or has not released it yet.
@@ -291,11 +291,19 @@ impl LocalLease {
     }
 
     /// Tells shutdown, once, that the store has no such lease any more. `by_release` says
-    /// whether a release ended it.
-    pub(crate) fn count_out(&self, by_release: bool) {
-        if !self.is_counted_out.swap(true, Ordering::AcqRel) {
+    /// whether a release ended it. False if it was told before.
+    pub(crate) fn count_out(&self, by_release: bool) -> bool {
+        let is_first = !self.is_counted_out.swap(true, Ordering::AcqRel);
+        if is_first {
             self.context.shutdown.lease_ends(by_release);
         }
+        is_first
+    }
+
+    /// Counts and logs a loss that the store told its release: its holder had it to the end, as far as
+    /// was known here.
+    pub(crate) fn tell_late_loss(&self, reason: LossReason) {
+        telemetry::lost(&self.request, reason, self.hold.get());
     }
 
     /// Ends the lease because the store says that it is not held. The final reason may follow
@@ -304,6 +312,8 @@ impl LocalLease {
         let was_held = self.phase.mark_not_held(reason);
         if was_held {
             self.changed.notify_waiters();
+        }
+        if was_held || self.phase.lost().is_some() {
             self.count_out(false);
         }
         was_held
@@ -313,11 +323,11 @@ impl LocalLease {
         if self.phase.lose(reason) {
             debug_assert!(self.phase.lost() == Some(reason), "it ends in two ways");
             self.changed.notify_waiters();
-            // A shutdown waits until its holder has released it.
-            if reason != LossReason::ShutDown {
+            // A shutdown waits until a release has ended it.
+            if reason != LossReason::ShutDown && !reason.ends_by_release() {
                 self.count_out(false);
             }
-            self.count_end(self.context.store.now(), Some(reason));
+            self.count_end(self.context.store.now());
             telemetry::lost(&self.request, reason, self.hold.get());
         }
     }
@@ -328,7 +338,7 @@ impl LocalLease {
         let has_begun = self.is_held_at(now) && self.phase.begin_release();
         if has_begun {
             self.changed.notify_waiters();
-            self.count_end(now, None);
+            self.count_end(now);
         }
         has_begun
     }

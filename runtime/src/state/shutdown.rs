@@ -63,7 +63,9 @@ pub struct ShutdownReport {
     /// them.
     pub released: usize,
     /// How many leases are left and end with their TTLs. Their holders did not drop them,
-    /// or the store could not be reached. Leases that were lost before do not count.
+    /// or the store could not be reached. Leases that were lost before do not count, except
+    /// those that a newer run was still waiting for, or that had reached their `max_hold`, and
+    /// that were not released.
     pub left: usize,
 }
 

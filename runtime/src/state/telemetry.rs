@@ -23,8 +23,10 @@ mod since;
 
 use std::time::Duration;
 
+use tracing::span::Id;
+
 pub(crate) use self::attempt::{MeasuredAttempt, SHOWN_AFTER, queued};
-pub(crate) use self::hold::{Hold, lost};
+pub(crate) use self::hold::Hold;
 pub(crate) use self::label::Subject;
 #[cfg(feature = "metrics")]
 use self::label::of_lock;
@@ -60,7 +62,7 @@ pub(crate) fn limit(kind: Kind, label: Option<&'static str>) {
 }
 
 /// Counts a lease that was released or lost.
-pub(crate) fn ended(request: &Request, held: Duration, loss: Option<LossReason>) {
+pub(crate) fn ended(request: &Request, held: Duration) {
     #[cfg(feature = "metrics")]
     {
         let (kind, lock) = (request.kind, request.key.label());
@@ -69,11 +71,18 @@ pub(crate) fn ended(request: &Request, held: Duration, loss: Option<LossReason>)
             of_lock!(gauge, "leasehold_permits_held", kind, lock).decrement(weight);
         }
         of_lock!(histogram, "leasehold_hold_seconds", kind, lock).record(held);
-        if let Some(reason) = loss {
-            of_lock!(counter, "leasehold_lost_total", kind, lock, "reason" => reason.name())
-                .increment(1);
-        }
     }
+}
+
+/// Counts and logs a loss, in the span of its lease if there is one.
+pub(crate) fn lost(request: &Request, reason: LossReason, hold: Option<&Id>) {
+    #[cfg(feature = "metrics")]
+    {
+        let (kind, lock) = (request.kind, request.key.label());
+        of_lock!(counter, "leasehold_lost_total", kind, lock, "reason" => reason.name())
+            .increment(1);
+    }
+    hold::log_loss(request, reason, hold);
 }
 
 /// Counts a lease that was taken up without the store.

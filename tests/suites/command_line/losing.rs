@@ -98,6 +98,18 @@ async fn redis_is_killed() {
     nobody_works(&folder);
 }
 
+/// Nothing says that the connection is of no use.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_is_silent() {
+    let (server, folder) = (Server::start(), Folder::new());
+    let mut process = start(&server, &folder, &["--ttl", "2s"], WORK);
+    let frozen = server.freeze().await;
+    assert_eq!(process.code(), 121);
+    nobody_works(&folder);
+    drop(frozen);
+    next_is_alone(&server, &folder);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lock_is_taken_by_force() {
     let (server, folder) = (Server::start(), Folder::new());

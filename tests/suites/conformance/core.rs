@@ -14,6 +14,7 @@ macro_rules! cases {
             an_expired_lease_is_free,
             an_acquire_sent_twice_has_the_first_answer,
             a_repeated_acquire_starts_the_ttl_anew,
+            a_short_ttl_ends_no_long_lease,
             only_the_owner_releases,
             a_release_sent_twice_changes_nothing,
             a_released_request_is_not_granted_again,
@@ -50,6 +51,19 @@ pub(super) async fn an_expired_lease_is_free(backend: &impl Backend) {
     granted(backend, &client.mutex(LONG)).await;
     let ended = super::released(backend, &first).await;
     assert_eq!(ended, Ended::NotHeld(Taken));
+}
+
+/// A report of another election: who asked with a short lease took the lock from one with a long one.
+pub(super) async fn a_short_ttl_ends_no_long_lease(backend: &impl Backend) {
+    let client = Client::new();
+    let long = client.mutex(LONG);
+    granted(backend, &long).await;
+    for _ in 0..2 {
+        busy(backend, &client.mutex(SHORT)).await;
+        backend.pass(SHORT).await;
+    }
+    busy(backend, &client.mutex(SHORT)).await;
+    assert_eq!(renewed(backend, &long).await, Renewal::Renewed);
 }
 
 pub(super) async fn an_acquire_sent_twice_has_the_first_answer(backend: &impl Backend) {

@@ -416,16 +416,17 @@ pub(super) async fn the_store_hands_over_instead_if_others_wait(backend: &impl B
 
 /// A question may come after a renewal that its holder counts on.
 pub(super) async fn the_store_takes_no_time_from_a_lease_in_use(backend: &impl Backend) {
-    let client = Client::new();
-    let holder = client.mutex(LONG);
-    granted(backend, &holder).await;
-    let mut shorter = holder.clone();
-    shorter.ttl = SHORT;
-    let answer = lingers(backend, &shorter, Usage::InUse).await;
-    assert!(matches!(answer, Lingering::Kept { .. }), "{answer:?}");
-    tokio::time::sleep(SHORT * 2).await;
-    let ended = backend.store().release(&holder, Duration::ZERO).await.unwrap();
-    assert_eq!(ended, Ended::Released);
+    for kind in [Kind::Mutex, Kind::Semaphore { limit: 3, weight: 2 }, Kind::Read, Kind::Write] {
+        let holder = Client::new().request(kind, LONG);
+        granted(backend, &holder).await;
+        let mut shorter = holder.clone();
+        shorter.ttl = SHORT;
+        let answer = lingers(backend, &shorter, Usage::InUse).await;
+        assert!(matches!(answer, Lingering::Kept { .. }), "{kind:?}: {answer:?}");
+        tokio::time::sleep(SHORT * 2).await;
+        let ended = backend.store().release(&holder, Duration::ZERO).await.unwrap();
+        assert_eq!(ended, Ended::Released, "{kind:?}");
+    }
 }
 
 pub(super) async fn the_store_recalls_once_and_repeats_for_the_first_waiter(

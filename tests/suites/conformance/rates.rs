@@ -17,6 +17,7 @@ macro_rules! cases {
             time_gives_back_what_was_taken,
             the_time_of_a_refusal_is_true,
             weights_count,
+            weights_may_be_large,
             each_request_brings_its_own_rate,
             a_request_sent_twice_takes_once,
             what_is_given_back_can_be_taken,
@@ -147,6 +148,19 @@ pub(super) async fn weights_count(backend: &impl Backend) {
     refused(backend, &part(&client, "rate", HOURLY, 2)).await;
     takes(backend, &one(&client, HOURLY)).await;
     refused(backend, &one(&client, HOURLY)).await;
+}
+
+/// A report of another limiter: a weight above 8,000 was more than its script could unpack.
+pub(super) async fn weights_may_be_large(backend: &impl Backend) {
+    let (client, rate) = (Client::new(), Rate::per_hour(1_000_000).burst(50_000));
+    let heavy = || part(&client, "rate", rate, 20_000);
+    let first = heavy();
+    takes(backend, &first).await;
+    takes(backend, &heavy()).await;
+    refused(backend, &heavy()).await;
+    assert!(given_back(backend, &first).await);
+    takes(backend, &heavy()).await;
+    refused(backend, &heavy()).await;
 }
 
 pub(super) async fn each_request_brings_its_own_rate(backend: &impl Backend) {

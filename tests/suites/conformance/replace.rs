@@ -23,6 +23,7 @@ macro_rules! cases {
             a_run_is_replaced_at_the_end_of_its_tick,
             a_replaceable_lease_can_be_detached,
             a_run_that_nobody_renews_keeps_what_it_was_granted,
+            a_shutdown_waits_for_a_run_that_stops,
         }
     };
 }
@@ -176,6 +177,20 @@ pub(super) async fn a_replaceable_lease_can_be_detached(backend: &impl Backend) 
     let adopted = elsewhere.adopt(ticket).await.unwrap();
     assert!(adopted.is_held());
     adopted.release().await.unwrap();
+}
+
+pub(super) async fn a_shutdown_waits_for_a_run_that_stops(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let older = mutex(&here).lock().await.unwrap();
+    let newer = waiter(mutex(&elsewhere));
+    assert_eq!(lost(&older).await, LossReason::Replaced);
+    let shutdown = tokio::spawn(async move { here.shutdown().await });
+    sleep(SHORT / 3).await;
+    assert!(!shutdown.is_finished(), "its work may go on");
+    drop(older);
+    let report = timeout(PATIENT, shutdown).await.expect("nothing is left").unwrap();
+    assert_eq!((report.released, report.left), (1, 0));
+    granted(newer).await.release().await.unwrap();
 }
 
 /// It waited, so its grant was an offer, which lasts for a second until its first renewal.

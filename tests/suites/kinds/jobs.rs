@@ -81,6 +81,25 @@ async fn each_tick_has_one_success() {
     drop(first);
 }
 
+/// A process that starts in the middle of a tick runs what the tick lacks, and nothing twice.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_starts_amid_a_tick_runs_what_it_lacks() {
+    let locks = Locks::in_memory();
+    an_hour_has_begun().await;
+    sleep(HOUR / 2).await;
+    let runs = Runs::default();
+    let first = start(job(&locks, HOUR), &runs, Duration::ZERO);
+    sleep(MINUTE).await;
+    assert_eq!(runs.successes().len(), 1);
+    first.abort();
+    let next = start(job(&locks, HOUR), &runs, Duration::ZERO);
+    sleep(MINUTE).await;
+    assert_eq!(runs.successes().len(), 1, "the tick has its success");
+    sleep(HOUR / 2).await;
+    assert_eq!(runs.successes().len(), 2);
+    next.abort();
+}
+
 /// It sleeps, and does not ask.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_waits_costs_nothing() {

@@ -241,6 +241,27 @@ async fn a_clock_that_goes_back_neither_opens_nor_closes_a_rate() {
     assert!(take(&store, &part(rate, 1)).await.is_err());
 }
 
+/// Others lost a part of a rate to rounding, or let in one more than the burst after an idle time.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_rate_gives_all_that_it_says_and_after_an_idle_time_its_burst() {
+    let server = Server::start_skewed();
+    server.stop_clock();
+    let (store, rate) = (redis_store(&server.url()).await, Rate::per_second(10).burst(3));
+    for idle in [Duration::ZERO, SECOND, HOUR] {
+        server.jump(idle);
+        for _ in 0..3 {
+            assert!(take(&store, &part(rate, 1)).await.is_ok());
+        }
+        assert!(take(&store, &part(rate, 1)).await.is_err(), "more than the burst after {idle:?}");
+        for nth in 0..100 {
+            server.jump(SECOND / 10);
+            assert!(take(&store, &part(rate, 1)).await.is_ok(), "{nth} after {idle:?}");
+            assert!(take(&store, &part(rate, 1)).await.is_err(), "{nth} after {idle:?}");
+        }
+    }
+}
+
 /// What happens to a rate on a server, and by the rules.
 #[derive(Clone, Debug)]
 enum Event {

@@ -75,6 +75,23 @@ async fn an_answer_without_a_body_releases_at_once() {
     drop(response);
 }
 
+/// A report of another limit: the permit stayed taken while somebody kept the finished future.
+#[tokio::test]
+async fn a_finished_future_that_is_kept_holds_nothing() {
+    let locks = Locks::in_memory();
+    let service = LockLayer::mutex(&locks, "a").layer(service_fn(async |_: Request<()>| {
+        Ok::<_, Infallible>(Response::new(one_by_one([Ok::<_, Infallible>(Frame::data(
+            Bytes::new(),
+        ))])))
+    }));
+    let mut answering = Box::pin(service.oneshot(request("/")));
+    let mut body = (&mut answering).await.unwrap().into_body();
+    assert!(!is_free(&locks, "a").await);
+    while body.frame().await.is_some() {}
+    assert!(is_free(&locks, "a").await);
+    drop(answering);
+}
+
 #[tokio::test]
 async fn axum_drops_the_body_of_a_head_and_so_releases() {
     let locks = Locks::in_memory();

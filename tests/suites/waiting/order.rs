@@ -3,14 +3,16 @@
 use std::process::Command;
 use std::time::Duration;
 
+use leasehold::store::{Ask, Attempt, ClientId, Ended, Kind, QueuePosition, Waiting};
 use leasehold::{Locks, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::process::Process;
+use leasehold_tests::requests::{Requests, redis_store_of};
 use leasehold_tests::server::Server;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{LIVE, until_queued};
+use super::{ASK_AGAIN, LIVE, until_queued};
 
 /// Fifty waiters come one after another, and a tenth of them are killed while they wait:
 /// the others are served in order. Each dead process costs a second.
@@ -55,6 +57,40 @@ async fn fifty_waiters_are_served_in_order() {
     assert_eq!(order, expected, "nobody was passed over");
     println!("{} grants and {} dead waiters: {took:?}", order.len(), doomed.len());
     assert!(took < LIVE + LIVE / 2, "each of the {} dead cost a window: {took:?}", doomed.len());
+}
+
+/// The keys of a queue last for 60 s, and each ask prolongs them.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_place_is_kept_for_hours() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let server = Server::start_skewed();
+    server.stop_clock();
+    let id = ClientId::random();
+    let (store, requests) = (redis_store_of(&server.url(), id).await, Requests::of(id));
+    let [holder, first, second] = [(); 3].map(|()| requests.next("a", Kind::Mutex, DAY));
+    assert!(matches!(store.acquire(&holder, None).await.unwrap(), Attempt::Granted { .. }));
+    let mut places =
+        [&first, &second].map(|request| (request, QueuePosition::New { age: Duration::ZERO }));
+    for nth in 0..1000 {
+        for (request, place) in &mut places {
+            let waiting = Waiting { live: ASK_AGAIN * 2, position: *place };
+            let answer = store.acquire(request, Some(waiting)).await.unwrap();
+            let Attempt::Queued { position, .. } = answer else {
+                panic!("{answer:?} after {nth} asks")
+            };
+            let assigned = QueuePosition::Assigned(position);
+            assert!(nth == 0 || *place == assigned, "another place after {nth} asks");
+            *place = assigned;
+        }
+        server.jump(ASK_AGAIN);
+    }
+    assert_eq!(store.release(&holder, Duration::ZERO).await.unwrap(), Ended::Released);
+    let waiting = |place: &(_, QueuePosition)| Some(Waiting { live: LIVE, position: place.1 });
+    let answer = store.acquire(&second, waiting(&places[1])).await.unwrap();
+    assert!(matches!(answer, Attempt::Queued { .. }), "{answer:?}");
+    let answer = store.acquire(&first, waiting(&places[0])).await.unwrap();
+    assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
 }
 
 /// The same for permits, some of which are heavy. A permit that would fit waits behind one that

@@ -94,6 +94,24 @@ fn several_times_of_a_day_are_ticks_as_they_come() {
     assert_eq!([at(10, 24, 20), at(10, 25, 10), at(10, 25, 20)], [12, 12, 12], "it comes twice");
 }
 
+/// A report of another scheduler: a job of each quarter of an hour stood still for the hour that came
+/// twice.
+#[test]
+fn quarters_of_an_hour_go_on_through_the_hour_that_comes_twice() {
+    let calendar = calendar("*/15 * * * *", "Europe/Berlin");
+    for (month, day, hours) in [(10, 25, 25), (3, 29, 23)] {
+        let mut time = begins(date(2026, month, day), "Europe/Berlin");
+        let end = begins(date(2026, month, day + 1), "Europe/Berlin");
+        let mut ticks = 0;
+        while time < end {
+            let tick = calendar.tick_at(time).unwrap();
+            assert_eq!((tick.began, tick.lasts().as_secs()), (time, 15 * 60));
+            (time, ticks) = (tick.ends, ticks + 1);
+        }
+        assert_eq!(ticks, hours * 4);
+    }
+}
+
 /// A report of other schedulers: a daily job at 01:30 lost the Monday after the clocks went forward,
 /// because both runs were in one day of UTC.
 #[test]

@@ -76,7 +76,6 @@ impl LossReason {
 
     /// Returns true if the lease is still its holder's on the store, who releases it as soon as its work
     /// has stopped.
-    #[cfg(feature = "tower")]
     pub(crate) fn ends_by_release(self) -> bool {
         matches!(self, Self::MaxHold | Self::Replaced)
     }

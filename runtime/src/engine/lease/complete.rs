@@ -122,7 +122,6 @@ impl Lease {
                     self.rest = Rest::Nothing;
                     // It would acquire the lock for nobody, and the work is not done.
                     self.client().keeper.cancel_late_grant(self.local());
-                    self.local().count_out(false);
                     return Err(self.lost_on_store(reason).await);
                 }
                 Ok(_) => {

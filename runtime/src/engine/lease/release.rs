@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Lease, Released, Rest, TRIES};
 use crate::core::error::{LockError, LossReason, Outcome, Step};
-use crate::keeper::{Keeper, loss_reason};
+use crate::keeper::{Keeper, report_late_loss};
 use crate::local_queue::Asking;
 use crate::state::lease::LocalLease;
 use crate::store::{Ended, StoreError};
@@ -97,7 +97,9 @@ impl Lease {
                     self.rest = Rest::Nothing;
                     self.client().keeper.cancel_late_grant(self.local());
                     let is_released = self.local().is_released_by(answer);
-                    self.local().count_out(is_released);
+                    if is_released {
+                        self.local().count_out(true);
+                    }
                     return match answer {
                         Ended::Kept => Ok(Released::Kept),
                         Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
@@ -196,8 +198,7 @@ impl Lease {
 
     /// The error of a lease that the store does not hold any more.
     pub(super) async fn lost_on_store(&self, reason: LossReason) -> LockError {
-        let (reason, request) = (self.local().why_not_held(reason), &self.local().request);
-        self.lost_by(loss_reason(&self.client().store, request, reason).await)
+        self.lost_by(report_late_loss(&self.client().store, self.local(), reason).await)
     }
 
     /// Hands a lease that has just ended to the next waiter in this process. If nobody waits,
@@ -240,9 +241,14 @@ impl Lease {
     pub(super) fn linger_later(&mut self, now: Instant) -> bool {
         let Some(asking) = self.begin_lingering(now) else { return false };
         let (local, keeper) = (self.local().clone(), self.client().keeper.clone());
+        let store = self.client().store.clone();
         self.client().keeper.run(Box::pin(async move {
-            if settle(asking, &local, &keeper).await.is_err() {
-                keeper.release_later(&local, true);
+            match settle(asking, &local, &keeper).await {
+                Ok(Some(Ended::NotHeld(reason))) => {
+                    report_late_loss(&store, &local, reason).await;
+                }
+                Ok(_) => {}
+                Err(_) => keeper.release_later(&local, true),
             }
         }));
         true
@@ -257,7 +263,9 @@ async fn settle(
     keeper: &Keeper,
 ) -> Result<Option<Ended>, StoreError> {
     let ended = asking.settle().await?;
-    local.count_out(!matches!(ended, Some(Ended::NotHeld(_))));
+    if !matches!(ended, Some(Ended::NotHeld(_))) {
+        local.count_out(true);
+    }
     if ended.is_some() {
         keeper.cancel_late_grant(local);
     }

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::LocalLease;
-use crate::core::error::LossReason;
 use crate::state::telemetry;
 
 /// How long a hold goes on before the keeper shows it.
@@ -20,10 +19,10 @@ impl LocalLease {
     }
 
     /// Counts that its hold has ended: by a release, or with a loss.
-    pub(super) fn count_end(&self, now: Instant, loss: Option<LossReason>) {
+    pub(super) fn count_end(&self, now: Instant) {
         #[cfg(feature = "metrics")]
         self.lasting.end(&self.request);
-        telemetry::ended(&self.request, self.held(now), loss);
+        telemetry::ended(&self.request, self.held(now));
     }
 
     /// Shows at once a hold that the keeper would see late: of a long TTL, or without renewals.

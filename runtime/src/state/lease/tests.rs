@@ -72,3 +72,21 @@ async fn a_released_lease_is_never_lost() {
     assert!(lost.is_err());
     assert!(!local.is_held());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_lease_is_counted_until_the_store_has_it_no_more() {
+    let left = |local: &LocalLease| local.context.shutdown.report().left;
+    let [released, vanished, expired] = [local(), local(), local()];
+    for local in [&released, &vanished, &expired] {
+        local.lose(LossReason::Replaced);
+        assert!(local.is_stopping());
+        assert_eq!(left(local), 1);
+    }
+    released.count_out(true);
+    assert!(!vanished.mark_not_held(LossReason::Gone), "its loss is final");
+    assert_eq!((left(&released), left(&vanished)), (0, 0));
+    // After a shutdown, nobody renews it.
+    expired.context.shutdown.end();
+    assert!(!expired.is_stopping());
+    assert_eq!((left(&expired), expired.loss()), (1, Some(LossReason::Replaced)));
+}

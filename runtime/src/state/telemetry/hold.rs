@@ -49,7 +49,7 @@ impl fmt::Debug for Hold {
 }
 
 /// Logs a loss, in the span of its lease if there is one.
-pub(crate) fn lost(request: &Request, reason: LossReason, hold: Option<&Id>) {
+pub(super) fn log_loss(request: &Request, reason: LossReason, hold: Option<&Id>) {
     let (kind, lock) = (kind_name(request.kind), request.key.log_label());
     let (is_replaced, reason) = (reason == LossReason::Replaced, reason.name());
     if is_replaced {

@@ -43,8 +43,13 @@ impl Holders {
         }
     }
 
+    /// When a live lease ends.
+    pub(super) fn deadline(&self, id: RequestId, now: Time) -> Option<Time> {
+        self.by_id.get(&id).map(|holder| holder.deadline).filter(|deadline| *deadline > now)
+    }
+
     pub(super) fn is_live(&self, id: RequestId, now: Time) -> bool {
-        self.by_id.get(&id).is_some_and(|holder| holder.deadline > now)
+        self.deadline(id, now).is_some()
     }
 
     /// Returns true if a live holder holds as this demand would.
@@ -173,8 +178,7 @@ impl Holders {
 
     /// Lets a live lease last until then at least. False if it had ended.
     pub(super) fn keep(&mut self, id: RequestId, until: Time, now: Time) -> bool {
-        let holder = self.by_id.get(&id).filter(|holder| holder.deadline > now);
-        let later = holder.map(|holder| holder.deadline.max(until));
+        let later = self.deadline(id, now).map(|deadline| deadline.max(until));
         later.is_some_and(|later| self.extend(id, later, now).is_some())
     }
 

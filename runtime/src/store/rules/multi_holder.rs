@@ -143,15 +143,11 @@ pub(super) fn linger(
     context: &mut Context<'_>,
 ) -> Lingering {
     let (id, now) = (request.id, context.now);
-    if !lock.holders.is_live(id, now) {
-        let reason = LossReason::Expired;
+    let Some(deadline) = lock.holders.deadline(id, now) else {
         let was_released = give_back(lock, request, context);
-        return Lingering::Ended(if was_released {
-            Ended::Released
-        } else {
-            Ended::NotHeld(reason)
-        });
-    }
+        let expired = Ended::NotHeld(LossReason::Expired);
+        return Lingering::Ended(if was_released { Ended::Released } else { expired });
+    };
     let is_recalled = lock.holders.mark(id.client(), now) == Some(Mark::Recalled);
     if usage.is_recalled() && is_recalled || !lock.nobody_waits() && lock.queue.first(now).is_some()
     {
@@ -161,7 +157,11 @@ pub(super) fn linger(
         give_back(lock, request, context);
         return Lingering::Ended(Ended::Released);
     }
-    let until = now + request.ttl;
+    let mut until = now + request.ttl;
+    if usage.is_in_use() {
+        // A renewal that its holder counts on may have come first.
+        until = until.max(deadline);
+    }
     lock.holders.extend(id, until, now);
     // The mark covers all leases of the client.
     let before = lock.holders.marks.get(&id.client()).map_or(until, |mark| mark.until);
