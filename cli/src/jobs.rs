@@ -24,7 +24,7 @@ pub(super) async fn jobs(server: &Server, pattern: &str, json: bool) -> Result<u
     for job in &jobs {
         if json {
             writeln!(out, "{}", to_json(job)?)?;
-        } else if job.is_overdue() {
+        } else if needs_help(job) {
             writeln!(out, "{OVERDUE}{}{OVERDUE:#}", row(job))?;
         } else {
             writeln!(out, "{}", row(job))?;
@@ -33,8 +33,13 @@ pub(super) async fn jobs(server: &Server, pattern: &str, json: bool) -> Result<u
     if jobs.is_empty() && !json {
         tell(&nothing(server, "no job has run"));
     }
-    let is_overdue = jobs.iter().any(JobInfo::is_overdue);
-    Ok(if is_overdue { code::NOTHING_DONE } else { 0 })
+    let any = jobs.iter().any(needs_help);
+    Ok(if any { code::NOTHING_DONE } else { 0 })
+}
+
+/// Returns true if a tick had no success, or none will begin until the server's clock is where it was.
+fn needs_help(job: &JobInfo) -> bool {
+    job.is_overdue() || !job.ahead.is_zero()
 }
 
 fn row(job: &JobInfo) -> String {

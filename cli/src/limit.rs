@@ -39,8 +39,11 @@ pub(super) async fn limit(server: &Server, limit: &Limit, json: bool) -> Result<
         }
         Limit::Unset { of } => {
             if !handle(&locks, of)?.unset().await? {
-                let text =
-                    format!("no limit is set for `{}`; `leasehold limit ls` lists them", of.name);
+                let other = if of.label { "a name, without" } else { "a label, with" };
+                let text = format!(
+                    "no limit is set for `{}`; `leasehold limit ls` lists them. One for {other} `--label`",
+                    of.name
+                );
                 return Err(Failure::Said { code: code::NOTHING_DONE, name: "not_set", text });
             }
             if json {

@@ -47,7 +47,7 @@ impl Row {
             tick: if job.tick.is_zero() { "–".to_owned() } else { short(job.tick) },
             last: job.last_success.map(|last| Time::of(last.completed)),
             state: job_state(job),
-            is_overdue: job.is_overdue(),
+            is_overdue: job.is_overdue() || !job.ahead.is_zero(),
         }
     }
 }

@@ -138,6 +138,13 @@ pub fn job_state(job: &JobInfo) -> String {
     if job.is_overdue() {
         parts.push(format!("overdue, {} missed", counted(job.missed, "tick")));
     }
+    if !job.ahead.is_zero() {
+        parts.push(format!(
+            "does not run for {}: its last success is ahead of the server's clock, which was set back; \
+             `leasehold run-again` lets it run",
+            short(job.ahead)
+        ));
+    }
     if job.failed_runs > 0 {
         let since = job.failing_since.and_then(|at| at.elapsed().ok()).map(short);
         let since = since.map_or_else(String::new, |since| format!(" in the last {since}"));
@@ -148,7 +155,9 @@ pub fn job_state(job: &JobInfo) -> String {
             holder.held_for.map_or_else(String::new, |time| format!(" for {}", short(time)));
         parts.push(format!("runs{since} on {}", client(holder.client.as_ref())));
     } else if job.last_success.is_some_and(|last| !last.counts_for.is_zero()) {
-        parts.push("done".to_owned());
+        if job.ahead.is_zero() {
+            parts.push("done".to_owned());
+        }
     } else {
         parts.push("due".to_owned());
     }

@@ -6,6 +6,8 @@
 //! each lease is renewed on the runtime that acquired it, by that runtime's clock.
 
 mod jobs;
+mod loss;
+mod offer;
 mod on_runtime;
 mod pending_releases;
 mod release;
@@ -29,12 +31,13 @@ use tokio::task::coop::unconstrained;
 use tokio::time::sleep;
 
 use self::jobs::{Job, JobLimit};
+pub(crate) use self::loss::{loss_reason, report_late_loss};
 use self::on_runtime::RuntimeKeeper;
 pub(crate) use self::pending_releases::Earlier;
 use self::pending_releases::PendingReleases;
 use self::release::Cancelled;
 pub(crate) use self::release::{UnknownOutcome, late};
-pub(crate) use self::renew::{RenewOutcome, loss_reason, renew, report_late_loss};
+pub(crate) use self::renew::{RenewOutcome, renew};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
 pub(crate) use self::to_cancel::ToCancel;
@@ -42,7 +45,7 @@ use crate::core::error::LossReason;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::{ActivityGuard, Shutdown};
-use crate::store::{Answer, Ask, Request, RequestId, Stamp, Store, StoreError, StoreFuture};
+use crate::store::{Answer, Request, RequestId, Stamp, Store, StoreError, StoreFuture};
 
 /// A handle to a client's keeper. All clones share one keeper.
 #[derive(Clone, Debug)]
@@ -226,19 +229,13 @@ impl Keeper {
             Executor::Thread(shared, _) => shared.find(id),
         };
         if let Some(local) = local {
-            self.run(renew::lose_if_forced(self.store.clone(), local));
+            self.run(loss::lose_if_forced(self.store.clone(), local));
         }
     }
 
     /// Keeps an offer until its waiter would count as dead.
     pub(crate) fn keep_offer(&self, request: Request, until: Stamp) {
-        let store = self.store.clone();
-        self.run(Box::pin(async move {
-            if let Err(error) = store.keep_offer(&request, until).await {
-                let lock = request.key.log_label();
-                tracing::debug!(lock, key = %request.key, error = %error.source, "an offer was not kept");
-            }
-        }));
+        self.run(offer::keep(self.store.clone(), request, until));
     }
 
     /// Releases a lease in the background. If it was held to its end, the rest of
@@ -277,7 +274,7 @@ impl Keeper {
 
     /// Finds out in the background how a lease was lost, and marks it lost.
     pub(crate) fn report_loss_later(&self, local: &Arc<LocalLease>, reason: LossReason) {
-        self.run(renew::report_loss_job(self.store.clone(), local.clone(), reason));
+        self.run(loss::report_loss_job(self.store.clone(), local.clone(), reason));
     }
 
     /// Cancels acquisitions in the background, after the command that is still in flight.

@@ -118,6 +118,28 @@ async fn a_loss_that_is_found_at_the_end_is_counted_once() {
     assert_eq!((losses("forced"), losses("gone")), (0, 0));
 }
 
+/// Who waited gets an offer, which lasts for a second or so until it is confirmed.
+#[tokio::test(start_paused = true)]
+async fn the_confirmation_of_an_offer_is_not_late() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let other = Locks::over(faults.store().clone());
+    let held = locks.mutex("a").lock().await.unwrap();
+    let mutex = other.mutex("a").wait(Duration::from_secs(60));
+    let (lease, ()) = tokio::join!(mutex.lock(), async {
+        sleep(Duration::from_secs(1)).await;
+        held.release().await.unwrap();
+    });
+    sleep(Duration::from_secs(25)).await;
+    let counted = counted(&snapshotter);
+    let times = |name: &str| counted.get(name).copied().unwrap_or_default();
+    assert!(times("leasehold_renewals_total mutex (no label) renewed") > 2, "{counted:?}");
+    assert_eq!(times("leasehold_late_renewals_total mutex (no label)"), 0, "{counted:?}");
+    drop(lease);
+}
+
 /// A job says what it runs, how that ended, and when it last succeeded.
 #[tokio::test(start_paused = true)]
 async fn jobs_say_how_they_go() {

@@ -1,21 +1,19 @@
 //! A job: work that runs once in each tick, on one of the processes that offer to.
 
 mod next;
+mod one_run;
 
 use std::fmt::Display;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant, SystemTime};
 
-use futures_util::FutureExt;
-
-use self::next::{FailurePause, MARGIN, asks_again, until_tick_ends};
+use self::next::{FailurePause, asks_again, until_tick_ends};
 use super::mutex::Mutex;
-use crate::core::error::{LockError, LossReason, Quiet};
+use crate::core::error::{LockError, Quiet};
 use crate::core::log_rate::seldom;
 use crate::core::option_rules::{DAY, Range, SHORTEST};
 use crate::engine::lease::{Lease, LeaseHandle};
-use crate::state::telemetry::job::{Run, UnderWay, ran, succeeded};
+use crate::state::telemetry::job::succeeded;
 use crate::system;
 
 /// Work that runs once in each tick, on one of the processes that offer to: from
@@ -141,6 +139,9 @@ impl Job {
     ///
     /// # Errors
     ///
+    /// The job has ended, and no tick is run here any more. This is logged as an error, since the future's
+    /// result is often looked at only when the service ends.
+    ///
     /// - [`LockError::InvalidOption`] if the mutex has no ticks, or an option is out of its range.
     /// - [`LockError::Unsupported`] on a quorum.
     /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
@@ -169,6 +170,22 @@ impl Job {
         W: Future<Output = Result<(), E>>,
         E: Display,
     {
+        let ended = self.run_until_shutdown(&mut work).await;
+        if let Err(error) = &ended {
+            let (lock, error) = (self.mutex.spec().label(), Quiet(error));
+            tracing::error!(lock, %error, "a job has ended: no tick of it is run here any more");
+        }
+        ended
+    }
+
+    async fn run_until_shutdown<W, E>(
+        &self,
+        work: &mut impl FnMut(LeaseHandle) -> W,
+    ) -> Result<(), LockError>
+    where
+        W: Future<Output = Result<(), E>>,
+        E: Display,
+    {
         if !self.mutex.has_ticks() {
             return Err(LockError::InvalidOption {
                 option: "once_per",
@@ -187,7 +204,7 @@ impl Job {
         while !shutdown.has_begun() {
             route.watch(store).await;
             // Boxed, as whoever spawns it would otherwise need room for a run while it sleeps.
-            let due = Box::pin(self.ask(&mut work, &mut so_far)).await;
+            let due = Box::pin(self.ask(work, &mut so_far)).await;
             let due = match due {
                 Err(LockError::ShutDown) => return Ok(()),
                 due => due?,
@@ -276,73 +293,5 @@ impl Job {
     /// How much of its tick is left to a lease that was asked for at `begun`.
     fn tick_left(&self, lease: &Lease, begun: Instant) -> Duration {
         lease.tick_left_at_grant().saturating_sub(self.now().saturating_duration_since(begun))
-    }
-
-    async fn run_once<W, E>(
-        &self,
-        (lease, begun): (Lease, Instant),
-        work: &mut impl FnMut(LeaseHandle) -> W,
-        so_far: &mut SoFar,
-    ) -> Result<Duration, LockError>
-    where
-        W: Future<Output = Result<(), E>>,
-        E: Display,
-    {
-        let (lock, handle) = (lease.key().log_label(), lease.handle());
-        let _under_way = UnderWay::begin(lock);
-        // The first call of `work` may panic, too.
-        let working = AssertUnwindSafe(async { work(handle).await }).catch_unwind();
-        let (run, problem) = match lease.run(Box::pin(working)).await {
-            Ok(Ok(Ok(()))) => {
-                let left = self.tick_left(&lease, begun);
-                let lease_tick = lease.tick().map(|tick| tick.began);
-                match lease.complete().await {
-                    Ok(()) => {
-                        so_far.failures = FailurePause::of(self.retry);
-                        ran(lock, Run::Succeeded);
-                        self.note_success(SystemTime::UNIX_EPOCH + system::wall_clock());
-                        return Ok(until_tick_ends(left, self.spread()));
-                    }
-                    // The keeper goes on, or another process has the tick.
-                    Err(error) => {
-                        if matches!(error, LockError::Lost { reason: LossReason::Replaced, .. }) {
-                            so_far.replaced = lease_tick;
-                        }
-                        ran(lock, Run::NotRecorded);
-                        let error = Quiet(&error);
-                        tracing::warn!(lock, %error, "a job has succeeded, and it is not known whether that counts as done");
-                        return Ok(so_far.failures.next().min(left));
-                    }
-                }
-            }
-            Ok(Ok(Err(error))) => (Run::Failed, error.to_string()),
-            Ok(Err(_)) => (Run::Panicked, "it panicked".to_owned()),
-            // Its tick is over, and the next one is asked for at once.
-            Err(LockError::Lost { reason: LossReason::Replaced, .. }) => {
-                ran(lock, Run::Replaced);
-                so_far.replaced = lease.tick().map(|tick| tick.began);
-                tracing::warn!(lock, "a run of a job was stopped at the end of its tick");
-                return Ok(until_tick_ends(Duration::ZERO, self.spread()));
-            }
-            Err(LockError::Lost { reason: LossReason::ShutDown, .. }) => {
-                ran(lock, Run::Lost);
-                return Err(LockError::ShutDown);
-            }
-            Err(error @ LockError::Lost { .. }) => (Run::Lost, error.to_string()),
-            Err(error) => return Err(error),
-        };
-        // The next tick is not held up.
-        let pause = so_far.failures.next().min(self.tick_left(&lease, begun) + MARGIN);
-        ran(lock, run);
-        tracing::warn!(
-            lock,
-            error = problem,
-            ?pause,
-            "a job failed; it is run again after a pause"
-        );
-        if !matches!(run, Run::Lost) {
-            let _ = lease.release_and_keep(pause).await;
-        }
-        Ok(pause)
     }
 }

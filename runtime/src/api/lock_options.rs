@@ -58,6 +58,14 @@ impl LockOptions {
         self.schedule = Some(Arc::new(Calendar::parse(text)));
     }
 
+    /// Refuses what no further option can make right.
+    #[cfg(feature = "tower")]
+    pub(crate) fn check_so_far(&self, is_of_mutex: bool) -> Result<(), LockError> {
+        #[cfg(feature = "calendar")]
+        self.check_schedule()?;
+        self.options.check_so_far(is_of_mutex)
+    }
+
     /// Refuses a text that names no schedule.
     #[cfg(feature = "calendar")]
     fn check_schedule(&self) -> Result<(), LockError> {
@@ -132,6 +140,15 @@ macro_rules! setter {
             $at $meta replace(replace: bool) options.replace = replace
         );
     };
+    (schedule (checked $($at:tt)+) [$($meta:tt)*]) => {
+        $($meta)*
+        #[track_caller]
+        pub fn schedule(mut self, schedule: impl AsRef<str>) -> Self {
+            self.$($at)+.set_schedule(schedule.as_ref());
+            self.policy.assert_possible_so_far();
+            self
+        }
+    };
     (schedule ($($at:tt)+) [$($meta:tt)*]) => {
         $($meta)*
         pub fn schedule(mut self, schedule: impl AsRef<str>) -> Self {
@@ -158,6 +175,19 @@ macro_rules! setter {
 }
 
 macro_rules! set {
+    // What no further option can make right panics at the caller's line.
+    (
+        (checked $($at:tt)+) [$($meta:tt)*] $name:ident($value:ident: $type:ty)
+        $($field:ident).+ = $set:expr
+    ) => {
+        $($meta)*
+        #[track_caller]
+        pub fn $name(mut self, $value: $type) -> Self {
+            self.$($at)+.$($field).+ = $set;
+            self.policy.assert_possible_so_far();
+            self
+        }
+    };
     (
         ($($at:tt)+) [$($meta:tt)*] $name:ident($value:ident: $type:ty)
         $($field:ident).+ = $set:expr

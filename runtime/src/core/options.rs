@@ -115,8 +115,28 @@ impl Options {
 
     /// Refuses options that are out of their range or exclude one another, before a command is sent.
     pub(crate) fn check(&self, is_of_mutex: bool) -> Result<(), LockError> {
+        self.check_so_far(is_of_mutex)?;
+        let given = self.given();
+        match given.each().find_map(|(rule, _)| Some((rule, given.lacks(rule)?))) {
+            None => Ok(()),
+            Some((rule, problem)) => Err(LockError::InvalidOption { option: rule.option, problem }),
+        }
+    }
+
+    /// Refuses what no further option can make right.
+    pub(crate) fn check_so_far(&self, is_of_mutex: bool) -> Result<(), LockError> {
+        let given = self.given();
+        let problem = |(rule, time)| Some((rule, given.problem(rule, time, is_of_mutex)?));
+        match given.each().find_map(problem) {
+            None => Ok(()),
+            Some((rule, problem)) => Err(LockError::InvalidOption { option: rule.option, problem }),
+        }
+    }
+
+    /// The options that were set, of those that have rules.
+    fn given(&self) -> Given {
         let unless_zero = |time: Duration| (!time.is_zero()).then_some(time);
-        let given = Given([
+        Given([
             (&TTL, Some(self.ttl)),
             (&MAX_HOLD, self.max_hold),
             (&HOLD_AT_LEAST, unless_zero(self.hold_at_least)),
@@ -126,15 +146,7 @@ impl Options {
             (&ONCE_PER, self.once_per),
             (&OFFSET, unless_zero(self.offset)),
             (&REPLACE, self.replace.then_some(Duration::ZERO)),
-        ]);
-        for (rule, time) in given.0 {
-            if let Some(time) = time
-                && let Some(problem) = given.problem(rule, time, is_of_mutex)
-            {
-                return Err(LockError::InvalidOption { option: rule.option, problem });
-            }
-        }
-        Ok(())
+        ])
     }
 }
 
@@ -142,6 +154,10 @@ impl Options {
 struct Given([(&'static Rule, Option<Duration>); ALL.len()]);
 
 impl Given {
+    fn each(&self) -> impl Iterator<Item = (&'static Rule, Duration)> {
+        self.0.iter().filter_map(|(rule, time)| Some((*rule, (*time)?)))
+    }
+
     fn has(&self, option: &str) -> bool {
         self.0.iter().any(|(rule, time)| rule.option == option && time.is_some())
     }
@@ -155,11 +171,12 @@ impl Given {
             let without = if rule.option == "max_hold" { "; `None` means no limit" } else { "" };
             return Some(format!("{time:?} is out of range: it must be {range}{without}"));
         }
-        if let Some((other, why)) = rule.not_with.iter().find(|(other, _)| self.has(other)) {
-            return Some(format!(
-                "it can't be combined with `{other}`: {why}; leave out one of them"
-            ));
-        }
+        let (other, why) = rule.not_with.iter().find(|(other, _)| self.has(other))?;
+        Some(format!("it can't be combined with `{other}`: {why}; leave out one of them"))
+    }
+
+    /// Which option a rule lacks, in words.
+    fn lacks(&self, rule: &Rule) -> Option<String> {
         let (other, why) = rule.needs.filter(|(other, _)| !self.has(other))?;
         Some(format!("{why}: add `{other}`, or leave out `{}`", rule.option))
     }

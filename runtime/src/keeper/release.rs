@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
 use super::jobs::{Job, JobLimit, retry_pause};
+use super::loss::report_late_loss;
 use super::pending_releases::PendingRelease;
-use super::renew::report_late_loss;
 use super::to_cancel::ToCancel;
 use crate::core::error::Outcome;
 use crate::core::key::LockKey;

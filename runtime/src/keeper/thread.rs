@@ -32,6 +32,9 @@ const TICK: Duration = Duration::from_millis(5);
 
 /// How often the client's record of itself is written.
 const RECORD_INTERVAL: Duration = Duration::from_secs(60);
+/// When it is written again after a failure: whoever looks after an outage takes a client that was not
+/// heard of for longer than the interval for dead.
+const RECORD_AGAIN: Duration = Duration::from_secs(5);
 
 /// A thread with a runtime, waiting for the keeper that it will run.
 #[derive(Debug)]
@@ -171,8 +174,10 @@ async fn introduce(shared: Arc<KeeperState>, info: ClientInfo) {
     loop {
         // As long as a lease that is left behind, or nobody could say whose it is.
         let lasts = CLIENT_KEPT.max(shared.longest_ttl() + 2 * RECORD_INTERVAL);
+        let mut pause = RECORD_INTERVAL;
         if let Err(error) = shared.store.introduce(&info, lasts).await {
             tracing::debug!(error = %error.source, "the client's record of itself was not written");
+            pause = RECORD_AGAIN;
         }
         let is_short = async {
             while shared.longest_ttl() + RECORD_INTERVAL <= lasts {
@@ -180,7 +185,7 @@ async fn introduce(shared: Arc<KeeperState>, info: ClientInfo) {
             }
         };
         tokio::select! {
-            () = tokio::time::sleep(RECORD_INTERVAL) => {}
+            () = tokio::time::sleep(pause) => {}
             () = is_short => {}
         }
     }

@@ -14,7 +14,7 @@ use http::request::Parts;
 
 use super::key::NoValue;
 use super::problem::{Problem, problem};
-use super::reject::Refusal;
+use super::reject::{MISCONFIGURED, MISCONFIGURED_DETAIL, Refusal};
 use super::telemetry;
 use crate::core::error::LockError;
 use crate::core::lock_key::NO_LABEL;
@@ -32,7 +32,7 @@ impl RouteParams {
                 Err(NoValue::OfClient(error.body_text()))
             }
             // It never has to wait, so this is a missing route, too.
-            Some(Err(_)) | None => Err(NoValue::OfServer("the layer is not on a route".to_owned())),
+            Some(Err(_)) | None => Err(NoValue::OffRoute("the layer is not on a route".to_owned())),
         }
     }
 
@@ -54,13 +54,13 @@ pub(super) fn connected_peer(parts: &mut Parts) -> Option<SocketAddr> {
 }
 
 macro_rules! extractor {
-    ($(#[$meta:meta])* $handle:ident) => {
+    ($(#[$meta:meta])* $handle:ident, $missing:expr) => {
         $(#[$meta])*
         impl<S: Send + Sync> FromRequestParts<S> for $handle {
             type Rejection = NoLease;
 
             async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, NoLease> {
-                parts.extensions.get::<Self>().cloned().ok_or(NoLease)
+                parts.extensions.get::<Self>().cloned().ok_or(NoLease($missing))
             }
         }
 
@@ -82,13 +82,13 @@ extractor! {
     /// a layer of several locks that of the last, in the order of their names.
     ///
     /// Take an `Option` of it if a request may pass without a lock.
-    LeaseHandle
+    LeaseHandle, Missing::Lease
 }
 extractor! {
     /// The leases that the request runs under, of the innermost layer with several locks.
     ///
     /// Take an `Option` of it if a request may pass without them.
-    LeaseSetHandle
+    LeaseSetHandle, Missing::Set
 }
 
 /// The built-in response, which the layer would give. What an operator can act on is logged.
@@ -110,8 +110,8 @@ impl IntoResponse for LockError {
     }
 }
 
-/// The rejection of a request without a lock whose handler takes a [`LeaseHandle`]: status
-/// 500.
+/// The rejection of a request without a lock whose handler takes a [`LeaseHandle`] or a
+/// [`LeaseSetHandle`]: status 500. The log says which, and what to do; the client does not read it.
 ///
 /// # Examples
 ///
@@ -127,15 +127,29 @@ impl IntoResponse for LockError {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct NoLease;
+pub struct NoLease(Missing);
+
+/// What a handler takes, and no layer has set.
+#[derive(Clone, Copy, Debug)]
+enum Missing {
+    Lease,
+    Set,
+}
 
 impl fmt::Display for NoLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "the handler takes a `LeaseHandle`, but this request is under no lock: no `LockLayer` \
-             is on its route, or the layer let it through without one, as `fail_open()` does; take \
-             an `Option<LeaseHandle>` there. For a `LeaseSetHandle` the layer must be `LockLayer::all`",
-        )
+        f.write_str(match self.0 {
+            Missing::Lease => {
+                "the handler takes a `LeaseHandle`, but this request is under no lock: no `LockLayer` \
+                 is on its route, or the layer let it through without one, as `fail_open()` does; take \
+                 an `Option<LeaseHandle>` there"
+            }
+            Missing::Set => {
+                "the handler takes a `LeaseSetHandle`, but no `LockLayer::all` is on its route, or the \
+                 layer let it through without locks, as `fail_open()` does; take an \
+                 `Option<LeaseSetHandle>` there, or a `LeaseHandle` under a layer with one lock"
+            }
+        })
     }
 }
 
@@ -144,9 +158,9 @@ impl std::error::Error for NoLease {}
 impl IntoResponse for NoLease {
     fn into_response(self) -> Response {
         tracing::error!("{self}");
-        let title = "Internal Server Error";
-        let details =
-            Problem { kind: None, title, detail: &self.to_string(), lock: None, retry_after: None };
+        let (kind, title) = MISCONFIGURED;
+        let detail = MISCONFIGURED_DETAIL;
+        let details = Problem { kind, title, detail, lock: None, retry_after: None };
         problem(StatusCode::INTERNAL_SERVER_ERROR, &details, None).map(Body::from)
     }
 }

@@ -27,19 +27,11 @@ pub(super) struct Demand {
 }
 
 impl Demand {
+    /// Panics if no request could ever get such a lock.
+    #[track_caller]
     pub(super) fn new(kind: LayerKind) -> Self {
+        assert_none(problem(kind));
         Self { kind, weight: None, limit: None, rate: None }
-    }
-
-    /// What is wrong with it for every request.
-    pub(super) fn problem(&self) -> Option<String> {
-        match self.kind {
-            LayerKind::Semaphore { limit: 0 } if self.limit.is_none() => {
-                Some("a semaphore with a limit of 0 never grants a permit".to_owned())
-            }
-            LayerKind::Rate { rate } if self.rate.is_none() => rate.check(1).err(),
-            _ => None,
-        }
     }
 
     /// Returns true if it is the same for all requests.
@@ -58,7 +50,7 @@ impl Demand {
             kind => return Ok((kind, 1)),
         };
         let weight = said(self.weight.as_ref(), parts).map_err(Refusal::NoWeight)?.unwrap_or(1);
-        // A limit of 0 is the server's mistake, which the acquisition reports.
+        // A rate of 0, from `rate_by`, is the server's mistake, which the acquisition reports.
         if most > 0 && !(1..=most).contains(&weight) {
             let problem = format!("{weight} is not between 1 and {most}");
             return Err(Refusal::NoWeight(KeyError::new(problem)));
@@ -99,6 +91,25 @@ impl Demand {
     pub(super) fn set_rate(&mut self, rate: RateBy) {
         assert!(matches!(self.kind, LayerKind::Rate { .. }), "`rate_by` is for rates");
         self.rate = Some(rate);
+    }
+}
+
+/// Panics if there is something wrong for every request.
+#[track_caller]
+pub(super) fn assert_none(problem: Option<impl fmt::Display>) {
+    if let Some(problem) = problem {
+        panic!("a `LockLayer` would refuse every request: {problem}");
+    }
+}
+
+/// What is wrong with a kind of lock for every request.
+fn problem(kind: LayerKind) -> Option<String> {
+    match kind {
+        LayerKind::Semaphore { limit: 0 } => {
+            Some("a semaphore with a limit of 0 never grants a permit".to_owned())
+        }
+        LayerKind::Rate { rate } => rate.check(1).err(),
+        _ => None,
     }
 }
 

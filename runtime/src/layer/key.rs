@@ -224,6 +224,8 @@ fn some(key: impl IntoLockKey) -> Result<Option<LockKey>, KeyError> {
 #[derive(Debug)]
 pub struct KeyError {
     text: String,
+    /// No request of this kind has a key, whatever its client sends.
+    pub(super) is_of_server: bool,
 }
 
 impl fmt::Display for KeyError {
@@ -245,7 +247,11 @@ impl KeyError {
             Some(LockError::InvalidKey { problem, .. }) => problem.clone(),
             _ => error.to_string(),
         };
-        Self { text }
+        Self { text, is_of_server: false }
+    }
+
+    pub(super) fn of_server(text: String) -> Self {
+        Self { text, is_of_server: true }
     }
 }
 
@@ -256,6 +262,8 @@ pub(super) enum NoValue {
     OfClient(String),
     /// No client can correct it: a layer is missing, or is in the wrong place.
     OfServer(String),
+    /// The request is on no route: its path is wrong, or the layer is around the whole app.
+    OffRoute(String),
 }
 
 #[cfg(test)]

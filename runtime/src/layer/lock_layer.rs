@@ -80,6 +80,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// let one_for_each_path =
     ///     LockLayer::mutex(&locks, key_by(|parts| Some(parts.uri.path().to_owned())));
     /// ```
+    #[track_caller]
     pub fn mutex(locks: &impl LockClient, key: K) -> Self {
         Self::new(locks.locks(), key, LayerKind::Mutex)
     }
@@ -99,6 +100,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     ///
     /// let four_at_a_time = LockLayer::semaphore(&Locks::in_memory(), "reports", 4);
     /// ```
+    #[track_caller]
     pub fn semaphore(locks: &impl SemaphoreClient, key: K, limit: u32) -> Self {
         Self::new(locks.locks(), key, LayerKind::Semaphore { limit })
     }
@@ -144,10 +146,12 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn rw_lock(locks: &impl LockClient, key: K) -> Self {
         Self::new(locks.locks(), key, LayerKind::RwLock)
     }
 
+    #[track_caller]
     fn new(locks: &Locks, key: K, kind: LayerKind) -> Self {
         let name = plain_name(&key);
         let mut layer = Self::of(locks, key, kind);
@@ -159,6 +163,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
 }
 
 impl<K> LockLayer<K> {
+    #[track_caller]
     pub(super) fn of(locks: &Locks, key: K, kind: LayerKind) -> Self {
         let max_hold = Some(MAX_HOLD);
         let options = Options { max_hold, ..Options::default().at_once() };
@@ -190,7 +195,7 @@ impl<K> LockLayer<K> {
     }
 
     setters! {
-        (policy().given):
+        (checked policy().given):
         /// How long a lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
         /// client renews it every third of this time.
         ///

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::answer::{Answer, KeptParts, OnRefused, copy_parts};
-use super::demand::Demand;
+use super::demand::{Demand, assert_none};
 use super::grpc;
 use super::held::Held;
 use super::hold::{HoldUntil, OnLost};
@@ -68,17 +68,21 @@ pub(super) struct Policy {
 }
 
 impl Policy {
+    /// Panics if no request could ever get its lock, whatever options follow. axum may build a route
+    /// with its first connection, so each option is judged where it is set.
+    #[track_caller]
+    pub(crate) fn assert_possible_so_far(&self) {
+        assert_none(self.given.check_so_far(self.is_of_mutex()).err());
+    }
+
     /// Panics if no request could ever get its lock.
     #[track_caller]
     pub(super) fn assert_possible(&self) {
-        let is_of_mutex = matches!(self.demand.kind, LayerKind::Mutex);
-        if let Err(error) = self.given.options.check(is_of_mutex) {
-            panic!("a `LockLayer` would refuse every request: {error}");
-        }
-        let parts = self.set.iter().flat_map(|set| set.iter()).map(|lock| &lock.demand);
-        if let Some(problem) = parts.chain([&self.demand]).find_map(Demand::problem) {
-            panic!("a `LockLayer` would refuse every request: {problem}");
-        }
+        assert_none(self.given.options.check(self.is_of_mutex()).err());
+    }
+
+    fn is_of_mutex(&self) -> bool {
+        matches!(self.demand.kind, LayerKind::Mutex)
     }
 
     /// The lock, if it is the same for all requests, and all take as much of it and are

@@ -33,7 +33,8 @@ const SOON: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The request does not say what to lock.
+    /// The request does not say what to lock. If no client can, because a route or a layer is
+    /// wrong, it is answered like [`Misconfigured`](Self::Misconfigured).
     NoKey(KeyError),
     /// The request does not say how much of the semaphore it takes, or asks for none of it,
     /// or for more than its limit.
@@ -75,6 +76,12 @@ pub enum Refusal {
     Misconfigured(LockError),
 }
 
+/// The last part of the type of a problem that no client can correct, and what the type means.
+pub(super) const MISCONFIGURED: (&str, &str) = ("misconfigured", "Lock misconfigured");
+/// What its client may read.
+pub(super) const MISCONFIGURED_DETAIL: &str =
+    "The server's lock for this request is misconfigured.";
+
 impl Refusal {
     /// The refusal of a request that finds too many waiters.
     pub(super) fn crowded(key: LockKey, is_semaphore: bool) -> Self {
@@ -90,6 +97,7 @@ impl Refusal {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
+            Self::NoKey(error) if error.is_of_server => StatusCode::INTERNAL_SERVER_ERROR,
             Self::NoKey(_) | Self::NoWeight(_) | Self::NoLimit(_) | Self::NoOwner(_) => {
                 StatusCode::BAD_REQUEST
             }
@@ -143,7 +151,7 @@ impl Refusal {
         let (kind, title) = self.kind();
         let detail = &self.detail();
         let (lock, retry_after) = (self.shown_label(), self.exact_retry_after());
-        let details = Problem { kind: Some(kind), title, detail, lock, retry_after };
+        let details = Problem { kind, title, detail, lock, retry_after };
         let mut response = problem(self.status(), &details, self.retry_after());
         if let Self::RateLimited(LockError::RateLimited { key, rate, retry_after }) = self {
             rate_fields::add_used_up(response.headers_mut(), key, *rate, *retry_after);
@@ -157,6 +165,7 @@ impl Refusal {
     /// The last part of the problem's type, and what the type means.
     fn kind(&self) -> (&'static str, &'static str) {
         match self {
+            Self::NoKey(error) if error.is_of_server => MISCONFIGURED,
             Self::NoKey(_) => ("no-key", "No usable key"),
             Self::NoWeight(_) => ("no-weight", "No usable weight"),
             Self::NoLimit(_) => ("no-limit", "No usable limit"),
@@ -170,14 +179,14 @@ impl Refusal {
             Self::Crowded { .. } => ("crowded", "Too many requests wait"),
             Self::Unavailable(_) => ("unavailable", "Lock store not available"),
             Self::Lost(_) => ("lost", "Lock lost"),
-            Self::Misconfigured(_) => ("misconfigured", "Lock misconfigured"),
+            Self::Misconfigured(_) => MISCONFIGURED,
         }
     }
 
     /// What the client may read.
     pub(super) fn detail(&self) -> String {
         let text = match self {
-            Self::NoKey(error) => {
+            Self::NoKey(error) if !error.is_of_server => {
                 return format!("The request has no usable key for its limit or lock: {error}.");
             }
             Self::NoWeight(error) => {
@@ -206,7 +215,7 @@ impl Refusal {
                 "The lock was lost while the request ran. It was stopped; part of its work may \
                  have been done."
             }
-            Self::Misconfigured(_) => "The server's lock for this request is misconfigured.",
+            Self::NoKey(_) | Self::Misconfigured(_) => MISCONFIGURED_DETAIL,
         };
         text.to_owned()
     }

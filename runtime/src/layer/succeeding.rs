@@ -7,7 +7,7 @@ use crate::api::lock_options::setters;
 
 impl<K> LockLayer<K> {
     setters! {
-        (policy_of_mutex("once").given):
+        (checked policy_of_mutex("once").given):
         /// Lets a request succeed once for each key: after a success, requests with the same key
         /// are refused for this long, with status 409 ([`Refusal::Done`](super::Refusal::Done)).
         /// 100 ms to 366 days; by default they are never refused for that.
@@ -38,12 +38,11 @@ impl<K> LockLayer<K> {
         ///     .once(Duration::from_secs(24 * 60 * 60));
         /// ```
         #[must_use]
-        #[track_caller]
         once;
     }
 
     setters! {
-        (policy_of_mutex("once_per").given):
+        (checked policy_of_mutex("once_per").given):
         /// Lets a request succeed once for each key in each period of the server's clock: after a
         /// success, requests with the same key are refused until the next period begins, with
         /// status 409 ([`Refusal::Done`](super::Refusal::Done)). 100 ms to 366 days; by default
@@ -70,12 +69,11 @@ impl<K> LockLayer<K> {
         ///     .offset(Duration::from_secs(3 * 60 * 60)); // from 03:00 UTC
         /// ```
         #[must_use]
-        #[track_caller]
         once_per;
     }
 
     setters! {
-        (policy_of_mutex("offset").given):
+        (checked policy_of_mutex("offset").given):
         /// Shifts the periods of [`once_per`](Self::once_per): one begins this long after the Unix
         /// epoch, or of whole weeks after Monday, 5 January 1970. The default is 0.
         ///
@@ -83,24 +81,21 @@ impl<K> LockLayer<K> {
         ///
         /// When the app is built, if the layer is not a mutex.
         #[must_use]
-        #[track_caller]
         offset;
     }
 
     #[cfg(feature = "calendar")]
     setters! {
-        (policy_of_mutex("schedule").given):
+        (checked policy_of_mutex("schedule").given):
         /// Lets a request succeed once for each key in each tick of a calendar, such as
         /// `"daily in Europe/Berlin"`. Otherwise as [`once_per`](Self::once_per).
-        /// [`Mutex::schedule`](crate::Mutex::schedule) says what a schedule is. Requests are answered 500
-        /// if the text names none.
+        /// [`Mutex::schedule`](crate::Mutex::schedule) says what a schedule is.
         ///
         /// # Panics
         ///
-        /// When the app is built, if the layer is not a mutex.
+        /// When the app is built, if the layer is not a mutex, or if the text is no schedule.
         #[cfg_attr(docsrs, doc(cfg(feature = "calendar")))]
         #[must_use]
-        #[track_caller]
         schedule;
     }
 

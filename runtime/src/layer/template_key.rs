@@ -9,6 +9,7 @@ use super::key::{KeyError, NoValue, RequestKey};
 use super::request_values::RequestValues;
 use super::template::{self, Piece, Source, has_source};
 use crate::core::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
+use crate::core::log_rate::seldom;
 
 /// Makes keys from a template over the values of a request, such as
 /// `"order:{header:x-tenant}:{path:id}"`.
@@ -219,13 +220,23 @@ impl TemplateKey {
         })
     }
 
+    fn warn(&self, problem: &str) {
+        let lock = self.template;
+        if let Some(left_out) = seldom("no-key", lock) {
+            tracing::warn!(lock, left_out, problem, "no lock key can be made from a request");
+        }
+    }
+
     /// Logs a mistake of the server.
     fn refuse(&self, error: NoValue) -> KeyError {
         match error {
             NoValue::OfClient(problem) => KeyError::new(problem),
             NoValue::OfServer(problem) => {
-                let lock = self.template;
-                tracing::warn!(lock, problem, "no lock key can be made from a request");
+                self.warn(&problem);
+                KeyError::of_server(problem)
+            }
+            NoValue::OffRoute(problem) => {
+                self.warn(&problem);
                 KeyError::new(problem)
             }
         }

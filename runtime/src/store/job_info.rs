@@ -45,6 +45,10 @@ pub struct JobInfo {
     /// How many whole ticks have ended without a success since the last one, or since the first run if
     /// there was none. They are counted in ticks of the length `tick`, at least 1 if the job is overdue.
     pub missed: u64,
+    /// How far the tick of its last success is ahead of the server's clock, which was set back: until
+    /// then no run begins, unless [`run_again`](crate::Locks::run_again) lets it. Zero otherwise.
+    #[cfg_attr(feature = "serde", serde(rename = "ahead_seconds", serialize_with = "seconds"))]
+    pub ahead: Duration,
     /// How many runs have begun since the last success, and have ended without one: they failed, lost
     /// their lease, or their process died. Each grant of the lock counts as a run, also one that was given
     /// back at once: by a job with `catch_up(false)` that began in the middle of a tick, and by a schedule
@@ -268,6 +272,7 @@ impl JobNotes {
             last_success: done
                 .map(|done| LastSuccess::new(done.ends, done.completed, done.began, now)),
             tick: Duration::from_millis(tick),
+            ahead: Duration::from_millis(done.map_or(0, |done| done.began.saturating_sub(now))),
             missed: if is_overdue { missed.max(1) } else { 0 },
             failed_runs,
             failing_since: first,
@@ -302,6 +307,11 @@ mod tests {
         let ticks = [11_000, 29_999, 30_000, 39_999, 40_000]
             .map(|now| missed(now, Some(done(11_000)), None));
         assert_eq!(ticks, [0, 0, 1, 1, 2]);
+        let ahead = |now| {
+            let notes = JobNotes { now, done: Some(done(11_000)), ..JobNotes::default() };
+            notes.info(None).unwrap().ahead.as_millis()
+        };
+        assert_eq!([9_999, 10_000, 11_000].map(ahead), [1, 0, 0]);
         // Without a success, from the end of the tick of the first run.
         let ticks =
             [15_000, 19_999, 20_000].map(|now| missed(now, None, Some(runs(15_000, 15_000, 1))));

@@ -49,6 +49,24 @@ async fn jobs_are_listed_with_what_is_wrong() {
     assert!(all[1]["failing_since"].is_string() && all[2]["tick_seconds"] == 366.0 * 86_400.0);
 }
 
+/// No run begins until the clock is where it was, so "done" would be no answer.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_success_in_the_future_is_told() {
+    let server = Server::start_skewed();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let minutely = locks.mutex("minutely").once_per(Duration::from_secs(60));
+    minutely.lock().await.unwrap().complete().await.unwrap();
+    server.jump_back(Duration::from_secs(3 * 60 * 60));
+    let listed = tell(&server, &["jobs"]);
+    assert_eq!(listed.code, 1, "{listed:?}");
+    assert!(listed.out.contains("does not run for 2h5"), "{listed:?}");
+    assert!(listed.out.contains("set back; `leasehold run-again` lets it run"), "{listed:?}");
+    let again = tell(&server, &["run-again", "minutely"]);
+    assert_eq!(again.code, 0, "{again:?}");
+    assert_eq!(tell(&server, &["jobs"]).code, 0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn done_work_runs_again() {
     let server = Server::start();

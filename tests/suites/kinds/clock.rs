@@ -6,12 +6,12 @@ use std::time::Duration;
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::requests::{self, redis_store};
 
-use leasehold::Forced;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Adoption, Ask, Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Repaired,
     Request, Waiting,
 };
+use leasehold::{Forced, Locks};
 use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
 
@@ -318,4 +318,24 @@ async fn nobody_passes_a_waiter_because_the_clock_went_back() {
             }
         }
     }
+}
+
+/// A client says once a minute that it lives. If that fails, what it was granted since says it, too.
+#[tokio::test]
+async fn whoever_was_just_granted_a_lock_was_heard_of() {
+    let server = Server::start_skewed();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let before = locks.mutex("before").lock().await.unwrap();
+    // As if each word of it since then had failed.
+    server.jump(SECOND * 90);
+    let [mutex, permit, reads] = [
+        locks.mutex("mutex").lock().await.unwrap(),
+        locks.semaphore("permit", 3).acquire().await.unwrap(),
+        locks.rw_lock("reads").read().await.unwrap(),
+    ];
+    for lease in [mutex, permit, reads] {
+        let holders = locks.inspect(lease.key()).await.unwrap().holders;
+        assert!(holders[0].heard.unwrap() < SECOND * 30, "{holders:?}");
+    }
+    drop(before);
 }

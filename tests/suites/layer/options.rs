@@ -189,10 +189,10 @@ async fn with_finish_a_client_that_goes_away_still_releases() {
     assert!(is_free(&locks, "a").await);
 }
 
-/// A layer around nothing, or why it can't be built.
-fn built<L: Layer<()>>(layer: &L) -> Result<(), String> {
-    let built = catch_unwind(AssertUnwindSafe(|| drop(layer.layer(()))));
-    built.map_err(|panic| *panic.downcast::<String>().expect("it has values"))
+/// With what it panics, if it does.
+fn panics(builds: &dyn Fn()) -> Option<String> {
+    let panic = catch_unwind(AssertUnwindSafe(builds)).err()?;
+    Some(*panic.downcast::<String>().expect("it has values"))
 }
 
 /// The app does not start, instead of refusing each request.
@@ -202,19 +202,34 @@ fn options_that_can_not_be_right_fail_when_the_app_is_built() {
     let mutex = || LockLayer::mutex(&locks, "a");
     let permits = |limit| LockLayer::all(&locks, [LayerLock::permit("a", limit)]);
     let (short, long) = (Duration::from_millis(99), Duration::from_secs(31 * 24 * 60 * 60));
-    for (problem, built) in [
-        ("`ttl`: 3ms", built(&mutex().ttl(Duration::from_millis(3)))),
-        ("`max_hold`: 99ms", built(&mutex().max_hold(short))),
-        ("`max_hold`: 2678400s", built(&mutex().max_hold(long))),
-        ("a limit of 0", built(&LockLayer::semaphore(&locks, "a", 0))),
-        ("a limit of 0", built(&permits(0))),
-        ("0 in 1s", built(&LockLayer::rate(&locks, "a", Rate::per_second(0)))),
-    ] {
-        let text = built.unwrap_err();
+    let second = Duration::from_secs(1);
+    // Each at its own line: axum may use the layer with its first connection, where a panic ends all.
+    let mistakes: [(&str, &dyn Fn() -> LockLayer<&'static str>); 9] = [
+        ("`ttl`: 3ms", &|| mutex().ttl(Duration::from_millis(3))),
+        ("`max_hold`: 99ms", &|| mutex().max_hold(short)),
+        ("`max_hold`: 2678400s", &|| mutex().max_hold(long)),
+        ("a limit of 0", &|| LockLayer::semaphore(&locks, "a", 0)),
+        ("with `once_per`", &|| mutex().once(second).once_per(second)),
+        ("is no time zone", &|| mutex().schedule("daily in Europe/Berln")),
+        ("a limit of 0", &|| {
+            permits(0);
+            mutex()
+        }),
+        ("0 in 1s", &|| {
+            LockLayer::rate(&locks, "a", Rate::per_second(0));
+            mutex()
+        }),
+        ("add `once_per`", &|| {
+            let layer = mutex().offset(second);
+            layer.layer(());
+            layer
+        }),
+    ];
+    for (problem, mistake) in mistakes {
+        let text = panics(&|| drop(mistake())).expect(problem);
         assert!(text.starts_with("a `LockLayer` would refuse every request: "), "{text}");
         assert!(text.contains(problem), "{problem}: {text}");
     }
-    assert_eq!(built(&permits(1)), Ok(()));
-    let by_request = LockLayer::semaphore(&locks, "a", 0).limit_by(|_| Some(1_u32));
-    assert_eq!(built(&by_request), Ok(()));
+    assert_eq!(panics(&|| drop(permits(1).layer(()))), None);
+    assert_eq!(panics(&|| drop(mutex().once_per(second).offset(second / 2).layer(()))), None);
 }

@@ -107,17 +107,19 @@ async fn a_value_that_cannot_be_used_is_400_and_never_let_through() {
 }
 
 #[tokio::test]
-async fn a_missing_layer_is_400_and_calls_nothing() {
+async fn a_missing_layer_is_no_mistake_of_the_client_and_calls_nothing() {
     let locks = Locks::in_memory();
-    for (key, why) in [
-        (template_key("{peer}"), "peer's address"),
-        (template_key("{path:id}"), "not on a route"),
-        (template_key("{extension:user}").extension::<String>("user"), "no extension `user`"),
+    let misconfigured = (StatusCode::INTERNAL_SERVER_ERROR, "is misconfigured");
+    for (key, (status, why)) in [
+        (template_key("{peer}"), misconfigured),
+        // A wrong path, under a layer around the router, is the client's.
+        (template_key("{path:id}"), (StatusCode::BAD_REQUEST, "not on a route")),
+        (template_key("{extension:user}").extension::<String>("user"), misconfigured),
     ] {
         let calls = Arc::default();
         let layer = LockLayer::semaphore(&locks, key, 4).fail_open();
         let response = layer.layer(counting(&calls)).oneshot(request("/")).await.unwrap();
-        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        assert_eq!(response.status(), status);
         let problem = problem(response).await;
         assert!(problem["detail"].as_str().unwrap().contains(why), "{problem}");
         assert_eq!(calls.load(Ordering::SeqCst), 0);

@@ -1,11 +1,24 @@
 //! The texts of the errors, with and without the names of locks.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::lock_error::LockError;
 use crate::core::limit_override::LimitOverride;
 use crate::core::lock_key::LockKey;
+use crate::core::rate::Rate;
 use crate::core::time_text::Short;
+
+/// Why a rate is used up for longer than its burst takes.
+fn earlier_rate(rate: Rate, retry_after: Duration) -> &'static str {
+    let burst = rate.period().saturating_mul(rate.most_at_once()) / rate.count().max(1);
+    // A request in memory and a server's answer are rounded.
+    if retry_after > burst + Duration::from_secs(1) {
+        " by what was taken at an earlier, slower rate of this name"
+    } else {
+        ""
+    }
+}
 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,8 +63,9 @@ impl fmt::Display for LockError {
             ),
             Self::RateLimited { key, rate, retry_after } => write!(
                 f,
-                "`{key}` allows no more for now: its rate of {rate} is used up; try again in \
+                "`{key}` allows no more for now: its rate of {rate} is used up{why}; try again in \
                  {retry_after}, or let the call wait as long",
+                why = earlier_rate(*rate, *retry_after),
                 retry_after = Short(*retry_after)
             ),
             Self::Lost { key, reason } => write!(

@@ -32,7 +32,8 @@ pub(super) async fn within<T>(
 /// The error for a missing answer. The keeper cancels what was asked.
 fn no_answer() -> StoreError {
     let source = "no answer in time from the lock client's own thread, `leasehold`: \
-                  something blocks it, perhaps a `tracing` subscriber";
+                  the process was paused, or something blocks the thread, perhaps a `tracing` \
+                  subscriber";
     StoreError {
         outcome: Outcome::Unknown,
         is_passing: true,

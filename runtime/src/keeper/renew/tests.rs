@@ -8,6 +8,7 @@ use crate::core::error::Step;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::state::lease::{Grant, GrantTimes, LeaseContext};
+use crate::store::Request;
 use crate::store::fault_injection::{Fault, FaultInjector};
 use crate::store::memory::MemoryStore;
 use crate::store::{Ask, ClientId, Kind, RequestId};

@@ -46,11 +46,12 @@ impl LocalLease {
     }
 
     /// Counts a renewal that was sent at `sent`. It is late if its answer came in the last third
-    /// of the TTL.
+    /// of the TTL. An offer never has so much left: its confirmation is not late.
     pub(crate) fn count_renewal(&self, sent: Instant, outcome: &'static str) {
         let now = self.context.store.now();
         let left = self.deadline().saturating_duration_since(now);
-        let is_late = self.is_renewed() && !self.is_final() && left < self.request.ttl / 3;
+        let may_be_late = self.is_renewed() && !self.is_final() && !self.is_offer();
+        let is_late = may_be_late && left < self.request.ttl / 3;
         telemetry::renewal(&self.request, outcome, now.saturating_duration_since(sent), is_late);
     }
 }

@@ -264,6 +264,15 @@ impl Inspection {
             |since: u64| Duration::from_millis((self.now / 1000).saturating_sub(since));
         // A lock that lost its record has lost its token too.
         let has_token = |is_fenced| is_fenced && record.token > 0;
+        let held_for = |is_fenced: bool, since: Option<u64>| match since {
+            Some(since) => Some(millis_since(since)),
+            None if has_token(is_fenced) && ahead < AHEAD => Some(since_grant.unwrap_or_default()),
+            None => None,
+        };
+        // It lived when it was granted the lock, too.
+        let heard = |id, held_for: Option<Duration>| {
+            heard(id).map(|time| held_for.map_or(time, |held| held.min(time)))
+        };
         let holder = |member: Member, remaining, is_fenced: bool, since: Option<u64>| Holder {
             client: client(member.id),
             id: format!("{:?}", member.id),
@@ -273,14 +282,8 @@ impl Inspection {
             is_writer: member.is_writer,
             weight: member.weight,
             fence: has_token(is_fenced).then(|| Fence::new(record.token)),
-            held_for: match since {
-                Some(since) => Some(millis_since(since)),
-                None if has_token(is_fenced) && ahead < AHEAD => {
-                    Some(since_grant.unwrap_or_default())
-                }
-                None => None,
-            },
-            heard: heard(member.id),
+            held_for: held_for(is_fenced, since),
+            heard: heard(member.id, held_for(is_fenced, since)),
             remaining,
             may_be_idle: may_be_idle(member.id),
         };

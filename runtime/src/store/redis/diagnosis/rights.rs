@@ -48,7 +48,8 @@ fn write(
         "Commands of locks are refused, some of them halfway: a lock that is acquired may stay \
          held until its TTL."
     } else {
-        "Locks are correct. Without messages, waiters ask again every 5 to 200 ms. Without \
+        "Locks are correct. Without messages, waiters ask again every 5 to 200 ms; by \
+         RESP2 and on a cluster, without publish alone, a hand-over takes up to 2 s. Without \
          client|info and client|kill, a late copy of a command can leave a lock held until its \
          TTL. Without role, a client may use a replica for a moment. Without mget, a call for \
          several locks costs the server more. Without hgetall, limits that operators set have no \
