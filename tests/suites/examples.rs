@@ -82,6 +82,15 @@ fn a_message_that_arrives_again_is_handled_once() {
     assert!(late.is_success());
 }
 
+#[test]
+fn a_transfer_is_made_once_and_loses_no_money() {
+    let server = Server::start();
+    let mut process = start("transfer", &server);
+    let lines = process.rest();
+    assert!(process.is_success(), "{lines:?}");
+    assert_eq!(lines, ["60 payments were made, 60 were sent again; the accounts have 400 in all"]);
+}
+
 /// Holders that are stopped past their leases cost nothing where the database checks tokens, and
 /// additions where it does not.
 #[test]

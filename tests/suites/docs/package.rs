@@ -26,11 +26,6 @@ fn packaged(readme: &str) -> String {
     }
     let text = text
         .replace(", or `cargo run --example axum_app`", "")
-        .replace(" `./tests/run soak` mixes", " The repository's soak test mixes")
-        .replace(
-            " `./tests/run simulate 150 20 --from 2000` runs",
-            " The repository's simulation runs",
-        )
         .replace("[ARCHITECTURE.md](ARCHITECTURE.md)", "In the repository, `ARCHITECTURE.md`")
         .replace("[CONTRIBUTING.md](CONTRIBUTING.md)", "`CONTRIBUTING.md`")
         .replace("[SECURITY.md](SECURITY.md)", "`SECURITY.md`");
