@@ -35,10 +35,10 @@ async fn a_job_is_shown_and_runs_again() {
     let running = nightly.try_lock().await.unwrap();
     let page = get(&app, "/locks/jobs").await.text;
     assert!(page.contains("to run again, for ann") && page.contains("&#60;i&#62;42"), "{page}");
-    assert!(page.contains("runs for 0.0s on "), "{page}");
+    assert!(page.contains("runs for 0."), "{page}");
     let answer = sent(&app, "/locks/jobs", "same-origin", &form).await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER);
-    assert!(get(&app, "/locks/jobs").await.text.contains("runs for 0.0s on "));
+    assert!(get(&app, "/locks/jobs").await.text.contains("runs for 0."));
     running.complete().await.unwrap();
 
     // Refused: from another site, without a name of somebody, without the secret.
