@@ -108,7 +108,7 @@ async fn transfer(locks: &Locks, file: PathBuf, payment: Payment) -> Result<bool
     let account = |id: i64| lock_key!("account:{id}");
     let both = locks.all([account(payment.from)?, account(payment.to)?]);
     let leases = both.wait(Duration::from_secs(30)).lock().await?;
-    leases.run_blocking(move |leases| book(&file, payment, &leases)).await
+    leases.run_blocking(move |leases| book(&file, payment, leases)).await
 }
 
 #[tokio::main]

@@ -9,6 +9,16 @@
 //! [concepts]: guide/concepts/index.html
 //! [guaranteed]: guide/guarantees/index.html
 //!
+//! # What is special
+//!
+#![doc = include_str!("special.md")]
+//!
+//! The commands are of the repository; `bench` is `cargo bench -p leasehold-benches -- --quick --only`.
+//! Of several runs it is the least favourable figure. [Performance](guide/performance/index.html) says
+//! where others are faster.
+//!
+//! # How to use it
+//!
 //! As an attribute:
 //!
 //! ```

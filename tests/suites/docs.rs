@@ -157,6 +157,11 @@ fn no_two_decisions_have_one_number() {
     assert!(twice.is_empty(), "decisions {twice:?} stand twice");
 }
 
+#[test]
+fn the_front_pages_say_the_same_of_what_is_special() {
+    assert!(read("README.md").contains(read("runtime/src/special.md").trim_end()));
+}
+
 /// The README's figure is the one that was measured last.
 #[test]
 fn the_readmes_figure_is_that_of_its_page() {
@@ -166,7 +171,7 @@ fn the_readmes_figure_is_that_of_its_page() {
         after.chars().take_while(char::is_ascii_digit).collect::<String>()
     };
     assert_eq!(
-        figure(&readme, "Leasehold grants it "),
+        figure(&readme, "hand the lock on without the server | "),
         figure(&page, "| one lock for 64 tasks of a process | the best peer | ")
     );
 }

@@ -263,6 +263,7 @@ pub(super) enum NoValue {
     /// No client can correct it: a layer is missing, or is in the wrong place.
     OfServer(String),
     /// The request is on no route: its path is wrong, or the layer is around the whole app.
+    #[cfg(feature = "axum")]
     OffRoute(String),
 }
 

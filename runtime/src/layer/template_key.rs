@@ -235,6 +235,7 @@ impl TemplateKey {
                 self.warn(&problem);
                 KeyError::of_server(problem)
             }
+            #[cfg(feature = "axum")]
             NoValue::OffRoute(problem) => {
                 self.warn(&problem);
                 KeyError::new(problem)

@@ -122,12 +122,11 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "a lease looks whether it was counted out before it notes it",
         file: "state/lease.rs",
-        code: "if !self.is_counted_out.swap(true, Ordering::AcqRel) {
-            self.context.shutdown.lease_ends(by_release);
-        }",
-        wrong: "if !self.is_counted_out.load(Ordering::Acquire) {
+        code: "!self.is_counted_out.swap(true, Ordering::AcqRel)",
+        wrong: "{
+            let is_counted_out = self.is_counted_out.load(Ordering::Acquire);
             self.is_counted_out.store(true, Ordering::Release);
-            self.context.shutdown.lease_ends(by_release);
+            !is_counted_out
         }",
     },
     Mistake {
