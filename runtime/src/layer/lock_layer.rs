@@ -183,6 +183,7 @@ impl<K> LockLayer<K> {
             outage: Outage::default(),
             on_refused: None,
             fixed: OnceLock::new(),
+            is_possible: OnceLock::new(),
         };
         Self { key: Arc::new(key), policy: Arc::new(policy) }
     }
@@ -191,6 +192,7 @@ impl<K> LockLayer<K> {
     pub(super) fn policy(&mut self) -> &mut Policy {
         let policy = Arc::make_mut(&mut self.policy);
         policy.fixed.take();
+        policy.is_possible.take();
         policy
     }
 

@@ -65,6 +65,8 @@ pub(super) struct Policy {
     pub(super) on_refused: Option<OnRefused>,
     /// The lock of that one name, once it was needed. A change of an option forgets it.
     pub(super) fixed: OnceLock<RequestLock>,
+    /// Set once the options were found possible. axum may build a route anew for each request.
+    pub(super) is_possible: OnceLock<()>,
 }
 
 impl Policy {
@@ -78,7 +80,10 @@ impl Policy {
     /// Panics if no request could ever get its lock.
     #[track_caller]
     pub(super) fn assert_possible(&self) {
-        assert_none(self.given.options.check(self.is_of_mutex()).err());
+        if self.is_possible.get().is_none() {
+            assert_none(self.given.options.check(self.is_of_mutex()).err());
+            self.is_possible.get_or_init(|| ());
+        }
     }
 
     fn is_of_mutex(&self) -> bool {
