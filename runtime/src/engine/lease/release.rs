@@ -198,7 +198,9 @@ impl Lease {
 
     /// The error of a lease that the store does not hold any more.
     pub(super) async fn lost_on_store(&self, reason: LossReason) -> LockError {
-        self.lost_by(report_late_loss(&self.client().store, self.local(), reason).await)
+        // Boxed: seldom, and a release has no room for it.
+        let report = Box::pin(report_late_loss(&self.client().store, self.local(), reason));
+        self.lost_by(report.await)
     }
 
     /// Hands a lease that has just ended to the next waiter in this process. If nobody waits,

@@ -100,7 +100,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     mistake(
         "a-forced-message-is-believed",
         20,
-        "keeper/renew.rs",
+        "keeper/loss.rs",
         "if let Ok(true) = store.was_forced(&local.request).await {
             local.lose(LossReason::Forced);
         }",
