@@ -67,11 +67,18 @@ async fn a_leader_sends_nothing_for_its_handles() {
     let server = Server::start();
     let (mut standing, _campaign) = candidate(&server, "red", Duration::from_secs(3600)).await;
     until(&mut standing, leads).await;
-    // The client introduces itself in the background.
-    let mut keys = redis::cmd("KEYS");
-    keys.arg("leasehold:client:*");
+    // The client introduces itself in the background, and again for a lease as long as this one.
     let mut redis = server.redis().await;
-    while keys.query_async::<Vec<String>>(&mut redis).await.unwrap().is_empty() {
+    loop {
+        let mut keys = redis::cmd("KEYS");
+        keys.arg("leasehold:client:*");
+        let known: Vec<String> = keys.query_async(&mut redis).await.unwrap();
+        let mut lasts = redis::cmd("TTL");
+        if let Some(key) = known.first()
+            && lasts.arg(key).query_async::<i64>(&mut redis).await.unwrap() > 3600
+        {
+            break;
+        }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     server.forget_stats().await;
