@@ -37,7 +37,7 @@ const CODES: &str = "\
 Exit codes:
   0    done
   1    force: nobody held the lock; limit unset: none was set; doctor: there is a problem; jobs: one
-       is overdue
+       is overdue, or has a success in the future
   120  run: others hold the lock, or an operator has closed it
   121  run: the lock was lost, and the command was ended
   122  run: the work is done already (--once, --once-per)

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
 use leasehold::{JobInfo, LockKey};
-use leasehold_console::job_state;
+use leasehold_console::{job_state, needs_help};
 use serde_json::json;
 
 use super::args::{RunAgain, Server};
@@ -35,11 +35,6 @@ pub(super) async fn jobs(server: &Server, pattern: &str, json: bool) -> Result<u
     }
     let any = jobs.iter().any(needs_help);
     Ok(if any { code::NOTHING_DONE } else { 0 })
-}
-
-/// Returns true if a tick had no success, or none will begin until the server's clock is where it was.
-fn needs_help(job: &JobInfo) -> bool {
-    job.is_overdue() || !job.ahead.is_zero()
 }
 
 fn row(job: &JobInfo) -> String {

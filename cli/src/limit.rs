@@ -39,9 +39,13 @@ pub(super) async fn limit(server: &Server, limit: &Limit, json: bool) -> Result<
         }
         Limit::Unset { of } => {
             if !handle(&locks, of)?.unset().await? {
-                let other = if of.label { "a name, without" } else { "a label, with" };
+                let of_what = if of.label {
+                    "leave out `--label` if it is that of a name"
+                } else {
+                    "add `--label` if it is that of a label"
+                };
                 let text = format!(
-                    "no limit is set for `{}`; `leasehold limit ls` lists them. One for {other} `--label`",
+                    "no limit is set for `{}`; `leasehold limit ls` lists them; {of_what}",
                     of.name
                 );
                 return Err(Failure::Said { code: code::NOTHING_DONE, name: "not_set", text });

@@ -12,7 +12,7 @@ use super::down::Down;
 use super::form::Form;
 use super::frame::{Asked, Frame, html};
 use super::query::{Query, link};
-use super::text::{job_state, render, short, shown};
+use super::text::{job_state, needs_help, render, short, shown};
 use super::time::Time;
 use super::token::Token;
 
@@ -36,7 +36,7 @@ struct Row {
     tick: String,
     last: Option<Time>,
     state: String,
-    is_overdue: bool,
+    needs_help: bool,
 }
 
 impl Row {
@@ -47,7 +47,7 @@ impl Row {
             tick: if job.tick.is_zero() { "–".to_owned() } else { short(job.tick) },
             last: job.last_success.map(|last| Time::of(last.completed)),
             state: job_state(job),
-            is_overdue: job.is_overdue() || !job.ahead.is_zero(),
+            needs_help: needs_help(job),
         }
     }
 }

@@ -72,7 +72,7 @@ use self::token::Token;
 // For the tool, which shows the same texts.
 #[doc(hidden)]
 pub use self::text::{
-    RUN, client, counted, heard, job_state, permits, reason, runs_command, short, shown,
+    RUN, client, counted, heard, job_state, needs_help, permits, reason, runs_command, short, shown,
 };
 use leasehold::Locks;
 use tokio::time::Instant;

@@ -131,19 +131,18 @@ pub fn runs_command(client: &ClientInfo) -> bool {
     client.service.starts_with(RUN)
 }
 
+/// Returns true if a tick had no success, or none begins until the server's clock is where it was.
+#[must_use]
+pub fn needs_help(job: &JobInfo) -> bool {
+    job.is_overdue() || !job.ahead.is_zero()
+}
+
 /// How a job goes, in a line: what is wrong first.
 #[must_use]
 pub fn job_state(job: &JobInfo) -> String {
     let mut parts = Vec::new();
     if job.is_overdue() {
         parts.push(format!("overdue, {} missed", counted(job.missed, "tick")));
-    }
-    if !job.ahead.is_zero() {
-        parts.push(format!(
-            "does not run for {}: its last success is ahead of the server's clock, which was set back; \
-             `leasehold run-again` lets it run",
-            short(job.ahead)
-        ));
     }
     if job.failed_runs > 0 {
         let since = job.failing_since.and_then(|at| at.elapsed().ok()).map(short);
@@ -154,10 +153,14 @@ pub fn job_state(job: &JobInfo) -> String {
         let since =
             holder.held_for.map_or_else(String::new, |time| format!(" for {}", short(time)));
         parts.push(format!("runs{since} on {}", client(holder.client.as_ref())));
+    } else if !job.ahead.is_zero() {
+        parts.push(format!(
+            "does not run for {}: its last success is ahead of the server's clock, which was set back; \
+             `leasehold run-again` lets it run",
+            short(job.ahead)
+        ));
     } else if job.last_success.is_some_and(|last| !last.counts_for.is_zero()) {
-        if job.ahead.is_zero() {
-            parts.push("done".to_owned());
-        }
+        parts.push("done".to_owned());
     } else {
         parts.push("due".to_owned());
     }

@@ -24,7 +24,8 @@ impl Locks {
     /// It takes no lock, and waits for at most a second. It sends what the keeper sends to take an
     /// acquisition back, of a request that nobody has made. So it runs one of the scripts and writes: a
     /// server that is read-only or loading fails it, as it fails the locks. One that is full answers it,
-    /// since releases work there, and grants no lock. On a cluster it asks the node that has the name `leasehold-ping`; on a quorum, a majority has to answer.
+    /// since releases work there, and grants no lock. On a cluster it asks the node that has the name
+    /// `leasehold-ping`; on a quorum, a majority has to answer.
     ///
     /// **Not for a readiness probe, if all instances share the store.** An outage of a minute would
     /// take them all out of service, with all their routes that need no lock. [More in the

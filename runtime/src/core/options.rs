@@ -115,22 +115,17 @@ impl Options {
 
     /// Refuses options that are out of their range or exclude one another, before a command is sent.
     pub(crate) fn check(&self, is_of_mutex: bool) -> Result<(), LockError> {
-        self.check_so_far(is_of_mutex)?;
         let given = self.given();
-        match given.each().find_map(|(rule, _)| Some((rule, given.lacks(rule)?))) {
-            None => Ok(()),
-            Some((rule, problem)) => Err(LockError::InvalidOption { option: rule.option, problem }),
-        }
+        given.refuse(|rule, time| {
+            given.problem(rule, time, is_of_mutex).or_else(|| given.lacks(rule))
+        })
     }
 
     /// Refuses what no further option can make right.
+    #[cfg(feature = "tower")]
     pub(crate) fn check_so_far(&self, is_of_mutex: bool) -> Result<(), LockError> {
         let given = self.given();
-        let problem = |(rule, time)| Some((rule, given.problem(rule, time, is_of_mutex)?));
-        match given.each().find_map(problem) {
-            None => Ok(()),
-            Some((rule, problem)) => Err(LockError::InvalidOption { option: rule.option, problem }),
-        }
+        given.refuse(|rule, time| given.problem(rule, time, is_of_mutex))
     }
 
     /// The options that were set, of those that have rules.
@@ -154,8 +149,16 @@ impl Options {
 struct Given([(&'static Rule, Option<Duration>); ALL.len()]);
 
 impl Given {
-    fn each(&self) -> impl Iterator<Item = (&'static Rule, Duration)> {
-        self.0.iter().filter_map(|(rule, time)| Some((*rule, (*time)?)))
+    /// Refuses the first option with which something is wrong.
+    fn refuse(&self, problem: impl Fn(&Rule, Duration) -> Option<String>) -> Result<(), LockError> {
+        for (rule, time) in self.0 {
+            if let Some(time) = time
+                && let Some(problem) = problem(rule, time)
+            {
+                return Err(LockError::InvalidOption { option: rule.option, problem });
+            }
+        }
+        Ok(())
     }
 
     fn has(&self, option: &str) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::jobs::Job;
 use crate::core::error::LossReason;
 use crate::state::lease::LocalLease;
-use crate::store::{Ask, Request, Store};
+use crate::store::{Ask, Ended, Request, Store};
 
 /// `report_loss` as a job.
 pub(super) fn report_loss_job(
@@ -26,22 +26,18 @@ pub(super) fn lose_if_forced(store: Arc<dyn Store>, local: Arc<LocalLease>) -> J
     })
 }
 
-/// Marks a lease lost once the store has said how. If this is dropped first, the lease is lost
-/// with what is known by then.
+/// Marks a lease lost once the store has said how.
 pub(super) async fn report_loss(store: &Arc<dyn Store>, local: &LocalLease, reason: LossReason) {
-    let mut report = LossReport { local, reason };
-    report.reason = loss_reason(store, &local.request, reason).await;
+    report(store, local, reason, LocalLease::lose).await;
 }
 
-/// Marks its lease lost when it is dropped.
-struct LossReport<'a> {
-    local: &'a LocalLease,
-    reason: LossReason,
-}
-
-impl Drop for LossReport<'_> {
-    fn drop(&mut self) {
-        self.local.lose(self.reason);
+/// Counts a lease out whose end the store has answered. If it had ended before, that is reported.
+pub(super) async fn note_end(store: &Arc<dyn Store>, local: &LocalLease, answer: Ended) {
+    match answer {
+        Ended::NotHeld(reason) if !local.is_released_by(answer) => {
+            report_late_loss(store, local, reason).await;
+        }
+        _ => _ = local.count_out(true),
     }
 }
 
@@ -52,23 +48,37 @@ pub(crate) async fn report_late_loss(
     reason: LossReason,
 ) -> LossReason {
     let is_news = local.count_out(false) && local.has_ended();
-    let mut report = LateLoss { local, reason: local.why_not_held(reason), is_news };
-    report.reason = loss_reason(store, &local.request, report.reason).await;
+    let reason = local.why_not_held(reason);
+    if is_news {
+        report(store, local, reason, LocalLease::tell_late_loss).await
+    } else {
+        loss_reason(store, &local.request, reason).await
+    }
+}
+
+/// Tells of a loss once the store has said how. If this is dropped first, it is told with what is
+/// known by then.
+async fn report(
+    store: &Arc<dyn Store>,
+    local: &LocalLease,
+    reason: LossReason,
+    tell: fn(&LocalLease, LossReason),
+) -> LossReason {
+    let mut report = LossReport { local, reason, tell };
+    report.reason = loss_reason(store, &local.request, reason).await;
     report.reason
 }
 
-/// Counts and logs a loss when it is dropped.
-struct LateLoss<'a> {
+/// Tells of a loss when it is dropped.
+struct LossReport<'a> {
     local: &'a LocalLease,
     reason: LossReason,
-    is_news: bool,
+    tell: fn(&LocalLease, LossReason),
 }
 
-impl Drop for LateLoss<'_> {
+impl Drop for LossReport<'_> {
     fn drop(&mut self) {
-        if self.is_news {
-            self.local.tell_late_loss(self.reason);
-        }
+        (self.tell)(self.local, self.reason);
     }
 }
 

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
 use super::jobs::{Job, JobLimit, retry_pause};
-use super::loss::report_late_loss;
+use super::loss::note_end;
 use super::pending_releases::PendingRelease;
 use super::to_cancel::ToCancel;
 use crate::core::error::Outcome;
@@ -42,12 +42,7 @@ pub(super) fn release(
         let release = || local.send_release(was_held).inspect_err(note);
         let of = (&local.request.key, local.request.ttl);
         if let Some(answer) = retry_until_over(&store, &limit, of, "released", release).await {
-            match answer {
-                Ended::NotHeld(reason) if !local.is_released_by(answer) => {
-                    report_late_loss(&store, &local, reason).await;
-                }
-                _ => _ = local.count_out(true),
-            }
+            note_end(&store, &local, answer).await;
         }
         drop(pending);
         cancel_late_grant(store, limit, local, activity).await;
@@ -70,15 +65,13 @@ pub(super) fn complete(
         };
         let of = (&local.request.key, local.request.ttl);
         if let Some(answer) = retry_until_over(&store, &limit, of, "completed", complete).await {
-            if let Ended::NotHeld(reason) = answer {
+            if matches!(answer, Ended::NotHeld(_)) {
                 tracing::warn!(
                     lock = local.request.key.log_label(),
                     "work succeeded after its lease was lost; it does not count as done"
                 );
-                report_late_loss(&store, &local, reason).await;
-            } else {
-                local.count_out(true);
             }
+            note_end(&store, &local, answer).await;
         }
         drop(pending);
         cancel_late_grant(store, limit, local, activity).await;

@@ -11,8 +11,7 @@ use crate::core::time_text::Short;
 
 /// Why a rate is used up for longer than its burst takes.
 fn earlier_rate(rate: Rate, retry_after: Duration) -> &'static str {
-    let burst = rate.period().saturating_mul(rate.most_at_once()) / rate.count().max(1);
-    // A request in memory and a server's answer are rounded.
+    let burst = Duration::from_micros(rate.micros(rate.most_at_once()));
     if retry_after > burst + Duration::from_secs(1) {
         " by what was taken at an earlier, slower rate of this name"
     } else {

@@ -273,19 +273,22 @@ impl Inspection {
         let heard = |id, held_for: Option<Duration>| {
             heard(id).map(|time| held_for.map_or(time, |held| held.min(time)))
         };
-        let holder = |member: Member, remaining, is_fenced: bool, since: Option<u64>| Holder {
-            client: client(member.id),
-            id: format!("{:?}", member.id),
-            member: member.text,
-            owner: member.owner,
-            note: member.note,
-            is_writer: member.is_writer,
-            weight: member.weight,
-            fence: has_token(is_fenced).then(|| Fence::new(record.token)),
-            held_for: held_for(is_fenced, since),
-            heard: heard(member.id, held_for(is_fenced, since)),
-            remaining,
-            may_be_idle: may_be_idle(member.id),
+        let holder = |member: Member, remaining, is_fenced: bool, since: Option<u64>| {
+            let held_for = held_for(is_fenced, since);
+            Holder {
+                client: client(member.id),
+                id: format!("{:?}", member.id),
+                member: member.text,
+                owner: member.owner,
+                note: member.note,
+                is_writer: member.is_writer,
+                weight: member.weight,
+                fence: has_token(is_fenced).then(|| Fence::new(record.token)),
+                held_for,
+                heard: heard(member.id, held_for),
+                remaining,
+                may_be_idle: may_be_idle(member.id),
+            }
         };
         let mutex = self.mutex_holder().map(|member| holder(member, self.left, true, None));
         let kept = (record.state == b'K').then_some(self.left);
