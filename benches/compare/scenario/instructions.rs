@@ -1,5 +1,7 @@
-//! Counts the server's instructions for each script, with callgrind.
+//! Counts the server's instructions for each script, and ours for a request under the layer, with
+//! callgrind.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -10,13 +12,16 @@ use redis::aio::MultiplexedConnection;
 use self::Call::{
     EmptyScript, MutexAcquire, MutexRelease, MutexRenew, SemaphoreAcquire, SemaphoreRelease, SetNx,
 };
+use super::layer;
 use crate::bench::{Bench, progress};
+use crate::crew::ourselves;
 use crate::failure::Failure;
 use crate::machine::said_by;
 use crate::script;
 use crate::server;
 use crate::stats::real;
-use crate::table::Table;
+use crate::table::{Table, Target};
+use crate::worker::LayerCalls;
 
 const TTL_MS: u64 = 30_000;
 
@@ -65,30 +70,87 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     table.note(format!(
         "{times} calls on as many keys, each of which was locked and released before."
     ));
+    bench.add(table)?;
+    of_layer(bench)
+}
+
+/// The instructions of our process for a request. They don't depend on what else the machine does, so
+/// they show a change that no measured time would.
+fn of_layer(bench: &mut Bench) -> Result<(), Failure> {
+    let head = ["a call, in memory", "instructions", "beside tower", "target"];
+    let mut table = Table::new("instructions: a request under the layer", &head);
+    let times = bench.pick(2000, 10_000);
+    let mut counts = Vec::new();
+    for name in layer::NAMES {
+        progress!("calls of {name}");
+        let count = |calls| {
+            let mut work = ourselves("layer-calls")?;
+            work.args(LayerCalls { layer: name.to_owned(), calls }.arguments());
+            let file = bench.folder.join("callgrind.out");
+            if !under_callgrind(&work, &file).status()?.success() {
+                return Err("the calls failed".into());
+            }
+            total(&file)
+        };
+        let more = count(2 * times)?.saturating_sub(count(times)?);
+        counts.push(real(usize::try_from(more)?) / real(times));
+    }
+    let tower = layer::NAMES.iter().position(|&name| name == layer::TOWER);
+    let tower = tower.and_then(|at| counts.get(at)).copied().ok_or("tower is missing")?;
+    for (name, &count) in layer::NAMES.iter().zip(&counts) {
+        let aim = match *name {
+            layer::OURS => Some(4.0),
+            layer::LINGERING => Some(3.0),
+            _ => None,
+        };
+        let judge = |aim| Target::AtMost(aim).judge(count / tower);
+        table.row([
+            (*name).to_owned(),
+            format!("{count:.0}"),
+            format!("{:.2}", count / tower),
+            aim.map(judge).unwrap_or_default(),
+        ]);
+    }
+    table.note("The difference between runs with so many calls and with twice as many.");
     bench.add(table)
+}
+
+/// The same command, with its instructions counted.
+fn under_callgrind(command: &Command, file: &Path) -> Command {
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["--tool=callgrind", &format!("--callgrind-out-file={}", file.display())])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    valgrind
+}
+
+/// The instructions that callgrind has counted.
+fn total(file: &Path) -> Result<u64, Failure> {
+    let profile = std::fs::read_to_string(file)?;
+    let total = profile.lines().find_map(|line| line.strip_prefix("totals: "));
+    Ok(total.ok_or("callgrind wrote no total")?.trim().parse()?)
 }
 
 /// The instructions of a server's whole life, with these calls for each of some keys.
 async fn count(bench: &Bench, calls: &[Call], times: usize) -> Result<u64, Failure> {
     let (port, file) = (free_port(), bench.folder.join("callgrind.out"));
-    let mut valgrind = Command::new("valgrind")
-        .args(["--tool=callgrind", &format!("--callgrind-out-file={}", file.display())])
-        .args(["redis-server", "--bind", "127.0.0.1", "--port", &port.to_string()])
+    let mut server = Command::new("redis-server");
+    server
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
         // Work that runs by time and not by calls is kept small.
-        .args(["--save", "", "--hz", "1", "--dynamic-hz", "no"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
+        .args(["--save", "", "--hz", "1", "--dynamic-hz", "no"]);
+    let mut valgrind = under_callgrind(&server, &file).spawn()?;
     let worked = work(&format!("redis://127.0.0.1:{port}/"), calls, times).await;
     if worked.is_err() {
         valgrind.kill()?;
     }
     valgrind.wait()?;
     worked?;
-    let profile = std::fs::read_to_string(&file)?;
-    let total = profile.lines().find_map(|line| line.strip_prefix("totals: "));
-    Ok(total.ok_or("callgrind wrote no total")?.trim().parse()?)
+    total(&file)
 }
 
 async fn work(url: &str, calls: &[Call], times: usize) -> Result<(), Failure> {

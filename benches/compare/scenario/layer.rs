@@ -23,20 +23,18 @@ use crate::table::{Table, Target};
 const CONNECTIONS: usize = 64;
 /// More than there are connections, so no request waits.
 const LIMIT: u32 = 10_000;
-const NAMES: [&str; 4] = ["ours", "ours, lingering", "tower", "no layer"];
-const LINGERING: usize = 1;
+pub(super) const NAMES: [&str; 4] = [OURS, LINGERING, TOWER, NO_LAYER];
+pub(super) const OURS: &str = "ours";
+pub(super) const LINGERING: &str = "ours, lingering";
+pub(super) const TOWER: &str = "tower";
+const NO_LAYER: &str = "no layer";
+/// How long a lock lingers.
+const LINGER: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
     let server = Watched::start().await?;
-    let lingering = Locks::connect(&server.url()).await?;
-    let app = || Router::new().route("/", get(|| async { "ok" }));
-    let apps = [
-        app().layer(LockLayer::semaphore(&Locks::in_memory(), "bench", LIMIT)),
-        app()
-            .layer(LockLayer::semaphore(&lingering, "bench", LIMIT).linger(Duration::from_secs(2))),
-        app().layer(GlobalConcurrencyLimitLayer::new(LIMIT as usize)),
-        app(),
-    ];
+    let (memory, lingering) = (Locks::in_memory(), Locks::connect(&server.url()).await?);
+    let apps = NAMES.map(|name| app(name, if name == LINGERING { &lingering } else { &memory }));
     let mut addresses = Vec::new();
     for app in apps.clone() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -57,7 +55,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
             if round > 0 {
                 requests[who].push(request_rate);
                 calls[who].push(call_rate);
-                if who == LINGERING {
+                if NAMES[who] == LINGERING {
                     let count = server.calls(|command| command.starts_with("eval")).await?;
                     let answered = request_rate * time.as_secs_f64();
                     commands.push(real(count) / answered);
@@ -70,21 +68,21 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     let mut table = Table::new(title, &head);
     for (how, rates) in [("HTTP/1.1", &requests), ("call", &calls)] {
         for (name, of) in NAMES.into_iter().zip(rates) {
-            let (ratio, lingering) = (ratios(&rates[0], of), ratios(&rates[LINGERING], of));
+            let (ratio, lingering) = (ratios(&rates[0], of), ratios(&rates[1], of));
             let is_http = how == "HTTP/1.1";
-            let aim = (is_http && name == "tower").then_some(0.85);
+            let aim = (is_http && name == TOWER).then_some(0.85);
             let aims = match name {
-                "tower" if is_http => Some(0.9),
-                "ours" if !is_http => Some(0.8),
+                TOWER if is_http => Some(0.9),
+                OURS if !is_http => Some(0.8),
                 _ => None,
             };
             table.row([
                 how.to_owned(),
                 name.to_owned(),
                 Spread::of(of.iter().copied()).show(0),
-                if name == "ours" { String::new() } else { ratio.show(2) },
+                if name == OURS { String::new() } else { ratio.show(2) },
                 aim.map(|aim| Target::AtLeast(aim).judge(ratio.median)).unwrap_or_default(),
-                if name == NAMES[LINGERING] { String::new() } else { lingering.show(2) },
+                if name == LINGERING { String::new() } else { lingering.show(2) },
                 aims.map(|aim| Target::AtLeast(aim).judge(lingering.median)).unwrap_or_default(),
             ]);
         }
@@ -96,6 +94,18 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
         Spread::of(commands).median
     ));
     bench.add(table)
+}
+
+/// An app under one of the layers.
+pub(crate) fn app(name: &str, locks: &Locks) -> Router {
+    let app = Router::new().route("/", get(|| async { "ok" }));
+    let ours = || LockLayer::semaphore(locks, "bench", LIMIT);
+    match name {
+        OURS => app.layer(ours()),
+        LINGERING => app.layer(ours().linger(LINGER)),
+        TOWER => app.layer(GlobalConcurrencyLimitLayer::new(LIMIT as usize)),
+        _ => app,
+    }
 }
 
 /// Requests a second over connections that are kept.
@@ -143,16 +153,22 @@ async fn call_rate(app: Router, time: Duration) -> Result<f64, Failure> {
     let (begun, mut count) = (Instant::now(), 0);
     while begun.elapsed() < time {
         // Reading the clock must not take a part of the measured time.
-        for _ in 0..10 {
-            let response = app.clone().oneshot(Request::new(Body::empty())).await?;
-            if !response.status().is_success() {
-                return Err("a call was refused".into());
-            }
-            to_bytes(response.into_body(), 100).await?;
-        }
+        calls(&app, 10).await?;
         count += 10;
-        // Lets background tasks run.
-        tokio::task::yield_now().await;
     }
     Ok(real(count) / begun.elapsed().as_secs_f64())
+}
+
+/// Calls the service itself, one call after another.
+pub(crate) async fn calls(app: &Router, count: usize) -> Result<(), Failure> {
+    for _ in 0..count {
+        let response = app.clone().oneshot(Request::new(Body::empty())).await?;
+        if !response.status().is_success() {
+            return Err("a call was refused".into());
+        }
+        to_bytes(response.into_body(), 100).await?;
+    }
+    // Lets background tasks run.
+    tokio::task::yield_now().await;
+    Ok(())
 }

@@ -6,7 +6,7 @@ mod handover;
 mod herd;
 mod hot;
 mod instructions;
-mod layer;
+pub(crate) mod layer;
 mod linger;
 mod linger_processes;
 mod memory;
@@ -61,7 +61,8 @@ pub(crate) enum Scenario {
     Linger,
     /// five masters, some of which are dead or frozen
     Quorum,
-    /// instructions of the server for each script, by callgrind; runs only if named
+    /// instructions of the server for each script, and of the layer for a request, by callgrind; runs only
+    /// if named
     Instructions,
 }
 

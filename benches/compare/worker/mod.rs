@@ -3,6 +3,7 @@
 
 mod allocations;
 mod herd;
+mod layer_calls;
 mod memory;
 mod paced;
 mod relay;
@@ -14,6 +15,7 @@ use clap::Subcommand;
 
 pub(crate) use self::allocations::Allocations;
 pub(crate) use self::herd::Herd;
+pub(crate) use self::layer_calls::LayerCalls;
 pub(crate) use self::memory::Memory;
 pub(crate) use self::paced::Paced;
 pub(crate) use self::relay::Relay;
@@ -35,6 +37,8 @@ pub(crate) enum Work {
     Paced(Paced),
     /// Counts what it allocates for its pairs
     Allocations(Allocations),
+    /// Answers requests under a layer
+    LayerCalls(LayerCalls),
     /// Passes bytes on to a server, and back, some time later
     Relay(Relay),
 }
@@ -48,6 +52,7 @@ impl Work {
             Self::Memory(memory) => memory.run().await,
             Self::Paced(paced) => paced.run().await,
             Self::Allocations(allocations) => allocations.run().await,
+            Self::LayerCalls(calls) => calls.run().await,
             Self::Relay(relay) => relay.run(),
         }
     }
