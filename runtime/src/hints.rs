@@ -229,6 +229,7 @@ impl Listener for HintRouter {
                 self.jobs.missed();
                 self.replaceable.missed();
                 self.miss(|_| true);
+                self.keeper.renew_soon();
             }
             Hint::LimitsChanged => self.limits.tell(),
             Hint::RunAgain { key } => self.jobs.wake(&key),

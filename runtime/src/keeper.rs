@@ -8,6 +8,7 @@
 mod jobs;
 mod loss;
 mod offer;
+mod on_hints;
 mod on_runtime;
 mod pending_releases;
 mod release;
@@ -45,7 +46,7 @@ use crate::core::error::LossReason;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::{ActivityGuard, Shutdown};
-use crate::store::{Answer, Request, RequestId, Stamp, Store, StoreError, StoreFuture};
+use crate::store::{Answer, Store, StoreError, StoreFuture};
 
 /// A handle to a client's keeper. All clones share one keeper.
 #[derive(Clone, Debug)]
@@ -218,24 +219,6 @@ impl Keeper {
             #[cfg(feature = "redis")]
             Executor::Thread(shared, _) => shared.give_up(place),
         }
-    }
-
-    /// Asks the store whether a lease was taken by force, and marks it lost if so. The hint
-    /// that said so proves nothing: anybody may have sent it.
-    pub(crate) fn ask_whether_forced(&self, id: RequestId) {
-        let local = match &self.executor {
-            Executor::OnRuntime(on_runtime) => on_runtime.find(id),
-            #[cfg(feature = "redis")]
-            Executor::Thread(shared, _) => shared.find(id),
-        };
-        if let Some(local) = local {
-            self.run(loss::lose_if_forced(self.store.clone(), local));
-        }
-    }
-
-    /// Keeps an offer until its waiter would count as dead.
-    pub(crate) fn keep_offer(&self, request: Request, until: Stamp) {
-        self.run(offer::keep(self.store.clone(), request, until));
     }
 
     /// Releases a lease in the background. If it was held to its end, the rest of

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use leasehold::{Lease, LeaseSet, LockError, Locks, Wait};
+use leasehold::{Lease, LeaseSet, LockError, Locks, LossReason, Wait};
 
 /// A way to hold a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +156,14 @@ impl Guard {
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.leases().all(Lease::is_held)
+    }
+
+    /// Waits until a lease of it is lost.
+    pub async fn lost(&self) -> LossReason {
+        match self {
+            Self::One(lease) => lease.lost().await,
+            Self::All(leases) => leases.lost().await.1,
+        }
     }
 
     /// Releases all of it.

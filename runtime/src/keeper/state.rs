@@ -14,6 +14,9 @@ use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::Shutdown;
 use crate::store::{RequestId, Store};
 
+/// Within which time leases are renewed after a connection was lost.
+const SOON: Duration = Duration::from_secs(1);
+
 /// The number of a job. Later jobs have greater ones.
 pub(super) type JobId = u64;
 
@@ -140,6 +143,13 @@ impl KeeperState {
         self.agenda().timetable.take_out(place);
     }
 
+    /// Lets all leases be due within a second. Each at a random moment: other clients do the same.
+    pub(super) fn renew_soon(&self) {
+        let now = self.store.now();
+        self.agenda().timetable.bring_forward(now, SOON);
+        self.changed.notify_one();
+    }
+
     /// The lease of a request. `None` while a renewal of it is in flight: if the server ran that
     /// one before the lock was taken by force, the next renewal finds out.
     pub(super) fn find(&self, id: RequestId) -> Option<Arc<LocalLease>> {
@@ -230,103 +240,4 @@ impl Drop for JobGuard {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::pin::pin;
-    use std::sync::atomic::AtomicU64;
-    use std::task::{Context, Waker};
-
-    use tokio::sync::Semaphore;
-
-    use super::*;
-    use crate::core::key::LockKey;
-    use crate::core::options::Options;
-    use crate::state::lease::{Grant, GrantTimes, LeaseContext};
-    use crate::store::memory::MemoryStore;
-    use crate::store::{ClientId, Kind, Request, RequestId};
-
-    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-    fn state() -> (KeeperState, impl Fn() -> Arc<LocalLease>) {
-        let store = Arc::new(MemoryStore::default());
-        let shared = KeeperState::new(store, Arc::new(Semaphore::new(1)), Arc::default());
-        let (store, shutdown) = (shared.store.clone(), shared.shutdown.clone());
-        let context = Arc::new(LeaseContext { store, shutdown });
-        let local = move || {
-            let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
-            let (key, ttl) = (LockKey::new("a").unwrap(), Duration::from_secs(30));
-            let request = Request { key, id, kind: Kind::Mutex, owner: None, note: None, ttl };
-            let times = GrantTimes::by_command(Instant::now(), ttl);
-            let grant = Grant { request, fence: None, times, tick: None, place: None };
-            Arc::new(LocalLease::new(&context, grant, &Options::default()))
-        };
-        (shared, local)
-    }
-
-    /// The next lease of a turn has the place of the last. A lease that is due at another time has
-    /// its own, and then nobody has the old one.
-    #[test]
-    fn a_lease_takes_the_place_that_was_left_to_it() {
-        let (shared, local) = state();
-        let in_table = || -> Vec<_> {
-            let in_table = shared.agenda().timetable.due(Instant::now() + DAY, 100);
-            in_table.iter().map(|local| local.request.id).collect()
-        };
-        let slot_of = |local: &LocalLease| slot_of(local).take().unwrap();
-        let when = Instant::now();
-
-        let (first, next) = (local(), local());
-        shared.schedule(&first, when, None);
-        let place = slot_of(&first);
-        assert!(first.begin_release(when));
-        shared.schedule(&next, when, Some(place));
-        assert_eq!(slot_of(&next), place);
-        assert_eq!(in_table(), [next.request.id]);
-
-        let (first, later) = (local(), local());
-        shared.schedule(&first, when, None);
-        shared.schedule(&later, when + Duration::from_secs(1), Some(slot_of(&first)));
-        assert_eq!(in_table(), [later.request.id]);
-
-        // The keeper has just looked at the place: it is gone.
-        let late = local();
-        shared.schedule(&late, when, Some(place));
-        assert_eq!(in_table(), [late.request.id]);
-
-        let first = local();
-        shared.schedule(&first, when, None);
-        shared.give_up(slot_of(&first));
-        assert_eq!(in_table(), []);
-    }
-
-    #[test]
-    fn an_earlier_event_wakes_the_keeper() {
-        let (shared, local) = state();
-        let wakes = |when| {
-            shared.schedule(&local(), when, None);
-            let woken = pin!(shared.changed.notified());
-            woken.poll(&mut Context::from_waker(Waker::noop())).is_ready()
-        };
-        let at = |seconds| Instant::now() + Duration::from_secs(seconds);
-        assert!(wakes(at(10)), "it has nothing to wait for");
-        assert!(!wakes(at(20)));
-        assert!(wakes(at(5)));
-        assert!(shared.agenda().timetable.next(false).is_some());
-        assert!(!wakes(at(6)));
-        assert!(shared.agenda().timetable.next(true).is_none(), "it waits for something else");
-        assert!(wakes(at(30)), "and what it does then is not known");
-    }
-
-    #[test]
-    fn a_drain_does_not_wait_for_later_jobs() {
-        let store = Arc::new(MemoryStore::default());
-        let shared = KeeperState::new(store, Arc::new(Semaphore::new(1)), Arc::default());
-        let shared = Arc::new(shared);
-        shared.push(Box::pin(async {}));
-        shared.push(Box::pin(async {}));
-        let (first, _) = shared.agenda().take_jobs().remove(0);
-        assert_eq!(shared.unfinished(), 2);
-        drop(JobGuard { shared: shared.clone(), id: first });
-        assert_eq!(shared.drain_up_to(first, Duration::from_secs(60)), 0);
-        assert_eq!(shared.unfinished(), 1);
-    }
-}
+mod tests;

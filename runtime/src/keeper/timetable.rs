@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
+#[cfg(feature = "redis")]
+use std::time::Duration;
 use std::time::Instant;
 
 use crate::core::sync::lock;
 use crate::state::lease::{LocalLease, Slot};
 use crate::store::RequestId;
+#[cfg(feature = "redis")]
+use crate::system;
 
 /// The leases of a keeper, ordered by when they are due. Its owner locks it.
 #[derive(Debug, Default)]
@@ -49,6 +53,25 @@ impl Timetable {
         debug_assert!(ended.has_ended(), "the place of a lease that is held");
         *slot_of(local) = Some(place);
         Some(std::mem::replace(ended, local.clone()))
+    }
+
+    /// Lets the leases that are due later than this time be due within it, each at a random moment. A
+    /// place that an ended lease has left to the next one stays where it is. Its caller wakes the keeper.
+    #[cfg(feature = "redis")]
+    pub(super) fn bring_forward(&mut self, now: Instant, within: Duration) {
+        let later = self.leases.split_off(&(now + within, u64::MAX));
+        for (slot, local) in later {
+            let mut at = slot_of(&local);
+            let is_here = *at == Some(slot);
+            debug_assert!(is_here || local.has_ended(), "a lease that is not where it says");
+            let slot =
+                if is_here { (now + within.mul_f64(system::chance()), slot.1) } else { slot };
+            if is_here {
+                *at = Some(slot);
+            }
+            drop(at);
+            self.leases.insert(slot, local);
+        }
     }
 
     /// Removes the lease of a slot, if it is here.

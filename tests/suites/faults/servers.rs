@@ -47,6 +47,27 @@ async fn a_server_that_restarts_is_used_again() {
     drop(server);
 }
 
+/// Not at their next renewals, which would be hours later: others may have the locks meanwhile.
+#[tokio::test]
+async fn holders_learn_of_lost_data_once_the_server_is_back() {
+    const HOURS: Duration = Duration::from_secs(24 * 60 * 60);
+    for end in ["", "?protocol=resp2"] {
+        let port = free_port();
+        let server = Server::start_on(port);
+        let locks = Locks::connect(&format!("{}{end}", server.url())).await.unwrap();
+        let mut guards = Vec::new();
+        for kind in EVERY_KIND {
+            guards.push(kind.lock(&locks, &format!("{kind:?}"), HOURS).await.unwrap());
+        }
+        drop(server);
+        let _server = Server::start_on(port);
+        for (guard, kind) in guards.iter().zip(EVERY_KIND) {
+            let reason = timeout(LONG, guard.lost()).await;
+            assert_eq!(reason.expect("its client has seen the end"), LossReason::Gone, "{kind:?}");
+        }
+    }
+}
+
 /// A server that writes everything to disk forgets nothing. The holder keeps the lock, and the
 /// others wait for it.
 #[tokio::test]

@@ -1,0 +1,129 @@
+//! The keeper's timetable and its jobs, without a thread.
+
+use std::pin::pin;
+use std::sync::atomic::AtomicU64;
+use std::task::{Context, Waker};
+
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::core::key::LockKey;
+use crate::core::options::Options;
+use crate::state::lease::{Grant, GrantTimes, LeaseContext};
+use crate::store::memory::MemoryStore;
+use crate::store::{ClientId, Kind, Request, RequestId};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn state() -> (KeeperState, impl Fn() -> Arc<LocalLease>) {
+    let store = Arc::new(MemoryStore::default());
+    let shared = KeeperState::new(store, Arc::new(Semaphore::new(1)), Arc::default());
+    let (store, shutdown) = (shared.store.clone(), shared.shutdown.clone());
+    let context = Arc::new(LeaseContext { store, shutdown });
+    let local = move || {
+        let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+        let (key, ttl) = (LockKey::new("a").unwrap(), Duration::from_secs(30));
+        let request = Request { key, id, kind: Kind::Mutex, owner: None, note: None, ttl };
+        let times = GrantTimes::by_command(Instant::now(), ttl);
+        let grant = Grant { request, fence: None, times, tick: None, place: None };
+        Arc::new(LocalLease::new(&context, grant, &Options::default()))
+    };
+    (shared, local)
+}
+
+/// The next lease of a turn has the place of the last. A lease that is due at another time has
+/// its own, and then nobody has the old one.
+#[test]
+fn a_lease_takes_the_place_that_was_left_to_it() {
+    let (shared, local) = state();
+    let in_table = || -> Vec<_> {
+        let in_table = shared.agenda().timetable.due(Instant::now() + DAY, 100);
+        in_table.iter().map(|local| local.request.id).collect()
+    };
+    let slot_of = |local: &LocalLease| slot_of(local).take().unwrap();
+    let when = Instant::now();
+
+    let (first, next) = (local(), local());
+    shared.schedule(&first, when, None);
+    let place = slot_of(&first);
+    assert!(first.begin_release(when));
+    shared.schedule(&next, when, Some(place));
+    assert_eq!(slot_of(&next), place);
+    assert_eq!(in_table(), [next.request.id]);
+
+    let (first, later) = (local(), local());
+    shared.schedule(&first, when, None);
+    shared.schedule(&later, when + Duration::from_secs(1), Some(slot_of(&first)));
+    assert_eq!(in_table(), [later.request.id]);
+
+    // The keeper has just looked at the place: it is gone.
+    let late = local();
+    shared.schedule(&late, when, Some(place));
+    assert_eq!(in_table(), [late.request.id]);
+
+    let first = local();
+    shared.schedule(&first, when, None);
+    shared.give_up(slot_of(&first));
+    assert_eq!(in_table(), []);
+}
+
+/// The places of a turn that goes on stay where they are: its next lease looks for its place there.
+#[test]
+fn a_lost_connection_brings_all_renewals_forward() {
+    let (shared, local) = state();
+    let (now, later) = (Instant::now(), Instant::now() + DAY);
+    let [soon, one, other, ended] = [(); 4].map(|()| local());
+    shared.schedule(&soon, now, None);
+    for local in [&one, &other, &ended] {
+        shared.schedule(local, later, None);
+    }
+    let place = slot_of(&ended).take().unwrap();
+    assert!(ended.begin_release(now));
+    let before = *slot_of(&soon);
+
+    shared.renew_soon();
+    assert_eq!(*slot_of(&soon), before);
+    let slots = [&one, &other].map(|local| slot_of(local).unwrap());
+    assert!(slots.iter().all(|slot| slot.0 <= Instant::now() + SOON), "{slots:?}");
+    assert_eq!(shared.agenda().timetable.due(now + 2 * SOON, 100).len(), 3);
+    shared.schedule(&local(), later, Some(place));
+    assert_eq!(shared.agenda().timetable.len(), 1, "the place was there");
+    assert!(
+        pin!(shared.changed.notified())
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    );
+}
+
+#[test]
+fn an_earlier_event_wakes_the_keeper() {
+    let (shared, local) = state();
+    let wakes = |when| {
+        shared.schedule(&local(), when, None);
+        let woken = pin!(shared.changed.notified());
+        woken.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    };
+    let at = |seconds| Instant::now() + Duration::from_secs(seconds);
+    assert!(wakes(at(10)), "it has nothing to wait for");
+    assert!(!wakes(at(20)));
+    assert!(wakes(at(5)));
+    assert!(shared.agenda().timetable.next(false).is_some());
+    assert!(!wakes(at(6)));
+    assert!(shared.agenda().timetable.next(true).is_none(), "it waits for something else");
+    assert!(wakes(at(30)), "and what it does then is not known");
+}
+
+#[test]
+fn a_drain_does_not_wait_for_later_jobs() {
+    let store = Arc::new(MemoryStore::default());
+    let shared = KeeperState::new(store, Arc::new(Semaphore::new(1)), Arc::default());
+    let shared = Arc::new(shared);
+    shared.push(Box::pin(async {}));
+    shared.push(Box::pin(async {}));
+    let (first, _) = shared.agenda().take_jobs().remove(0);
+    assert_eq!(shared.unfinished(), 2);
+    drop(JobGuard { shared: shared.clone(), id: first });
+    assert_eq!(shared.drain_up_to(first, Duration::from_secs(60)), 0);
+    assert_eq!(shared.unfinished(), 1);
+}
