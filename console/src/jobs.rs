@@ -21,7 +21,7 @@ use super::token::Token;
 struct Page<'a> {
     frame: &'a Frame,
     jobs: Vec<Row>,
-    overdue: usize,
+    need_help: usize,
     /// Empty in a console that only shows them.
     token: &'a str,
     problem: &'a str,
@@ -74,7 +74,7 @@ impl Form for Jobs {
         let page = Page {
             frame: &asked.frame,
             jobs: jobs.iter().map(Row::of).collect(),
-            overdue: jobs.iter().filter(|job| job.is_overdue()).count(),
+            need_help: jobs.iter().filter(|job| needs_help(job)).count(),
             token: Self::token(&asked.app).map_or("", Token::text),
             problem: &shown(problem),
             form: typed,

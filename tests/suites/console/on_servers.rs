@@ -169,3 +169,18 @@ async fn a_command_under_a_lock_is_shown_with_how_to_end_it() {
     signal("-TERM", &run.pid());
     run.code();
 }
+
+/// It is not overdue, and no run begins until the clock is where it was.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_success_in_the_future_is_told() {
+    let server = Server::start_skewed();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let minutely = locks.mutex("minutely").once_per(Duration::from_secs(60));
+    minutely.lock().await.unwrap().complete().await.unwrap();
+    let page = get(&app(&locks), "/locks/jobs").await.text;
+    assert!(!page.contains("box warning"), "{page}");
+    server.jump_back(Duration::from_secs(3 * 60 * 60));
+    let page = get(&app(&locks), "/locks/jobs").await.text;
+    assert!(page.contains("1 of 1 had no success for a whole tick, or do not run"), "{page}");
+}
