@@ -45,7 +45,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .without_kills(),
     mistake(
         "an-offer-is-believed-to-its-heartbeat",
-        20,
+        100,
         "client/pending.rs",
         "live.saturating_sub(offer.early)",
         "live",
