@@ -27,6 +27,8 @@ async fn the_list_opens_with_trouble() {
     let _old = billing.mutex("c:old").note("TICKET-7").lock().await.unwrap();
     tokio::time::sleep(Duration::from_millis(20)).await;
     let _new = search.mutex("b:new").owner("worker-7").lock().await.unwrap();
+    // Of a semaphore the server knows milliseconds alone.
+    tokio::time::sleep(Duration::from_millis(20)).await;
     let _wanted = search.semaphore("d:wanted", 1).acquire().await.unwrap();
     let waiter = billing.semaphore("d:wanted", 1).wait(Wait::Forever);
     let waiting = tokio::spawn(async move { waiter.acquire().await });
