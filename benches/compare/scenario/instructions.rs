@@ -99,8 +99,8 @@ fn of_layer(bench: &mut Bench) -> Result<(), Failure> {
     let tower = tower.and_then(|at| counts.get(at)).copied().ok_or("tower is missing")?;
     for (name, &count) in layer::NAMES.iter().zip(&counts) {
         let aim = match *name {
-            layer::OURS => Some(4.0),
-            layer::LINGERING => Some(3.0),
+            layer::OURS => Some(4.6),
+            layer::LINGERING => Some(3.5),
             _ => None,
         };
         let judge = |aim| Target::AtMost(aim).judge(count / tower);
