@@ -83,29 +83,19 @@ fn of_layer(bench: &mut Bench) -> Result<(), Failure> {
     let mut counts = Vec::new();
     for name in layer::NAMES {
         progress!("calls of {name}");
-        let count = |calls| {
-            let mut work = ourselves("layer-calls")?;
-            work.args(LayerCalls { layer: name.to_owned(), calls }.arguments());
-            let file = bench.folder.join("callgrind.out");
-            if !under_callgrind(&work, &file).status()?.success() {
-                return Err("the calls failed".into());
-            }
-            total(&file)
-        };
-        let more = count(2 * times)?.saturating_sub(count(times)?);
-        counts.push(real(usize::try_from(more)?) / real(times));
+        let more = count_calls(bench, name, 2 * times)? - count_calls(bench, name, times)?;
+        counts.push((name, real(usize::try_from(more)?) / real(times)));
     }
-    let tower = layer::NAMES.iter().position(|&name| name == layer::TOWER);
-    let tower = tower.and_then(|at| counts.get(at)).copied().ok_or("tower is missing")?;
-    for (name, &count) in layer::NAMES.iter().zip(&counts) {
-        let aim = match *name {
+    let tower = counts.iter().find(|(name, _)| *name == layer::TOWER).ok_or("tower is missing")?.1;
+    for (name, count) in counts {
+        let aim = match name {
             layer::OURS => Some(4.6),
             layer::LINGERING => Some(3.5),
             _ => None,
         };
         let judge = |aim| Target::AtMost(aim).judge(count / tower);
         table.row([
-            (*name).to_owned(),
+            name.to_owned(),
             format!("{count:.0}"),
             format!("{:.2}", count / tower),
             aim.map(judge).unwrap_or_default(),
@@ -113,6 +103,17 @@ fn of_layer(bench: &mut Bench) -> Result<(), Failure> {
     }
     table.note("The difference between runs with so many calls and with twice as many.");
     bench.add(table)
+}
+
+/// The instructions of a whole process that calls a layer so often.
+fn count_calls(bench: &Bench, layer: &str, calls: usize) -> Result<u64, Failure> {
+    let mut work = ourselves("layer-calls")?;
+    work.args(LayerCalls { layer: layer.to_owned(), calls }.arguments());
+    let file = bench.folder.join("callgrind.out");
+    if !under_callgrind(&work, &file).status()?.success() {
+        return Err("the calls failed".into());
+    }
+    total(&file)
 }
 
 /// The same command, with its instructions counted.

@@ -67,8 +67,9 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
         ["how", "contender", "a second", "ours / theirs", "target", "lingering / theirs", "target"];
     let mut table = Table::new(title, &head);
     for (how, rates) in [("HTTP/1.1", &requests), ("call", &calls)] {
+        let [of_ours, of_lingering, ..] = rates;
         for (name, of) in NAMES.into_iter().zip(rates) {
-            let (ratio, lingering) = (ratios(&rates[0], of), ratios(&rates[1], of));
+            let (ratio, lingering) = (ratios(of_ours, of), ratios(of_lingering, of));
             let is_http = how == "HTTP/1.1";
             let aim = (is_http && name == TOWER).then_some(0.85);
             let aims = match name {

@@ -60,14 +60,13 @@ impl Timetable {
     #[cfg(feature = "redis")]
     pub(super) fn bring_forward(&mut self, now: Instant, within: Duration) {
         let later = self.leases.split_off(&(now + within, u64::MAX));
-        for (slot, local) in later {
+        for (mut slot, local) in later {
             let mut at = slot_of(&local);
-            let is_here = *at == Some(slot);
-            debug_assert!(is_here || local.has_ended(), "a lease that is not where it says");
-            let slot =
-                if is_here { (now + within.mul_f64(system::chance()), slot.1) } else { slot };
-            if is_here {
+            if *at == Some(slot) {
+                slot.0 = now + within.mul_f64(system::chance());
                 *at = Some(slot);
+            } else {
+                debug_assert!(local.has_ended(), "a lease that is not where it says");
             }
             drop(at);
             self.leases.insert(slot, local);

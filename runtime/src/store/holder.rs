@@ -62,7 +62,8 @@ pub struct Holder {
     pub remaining: Duration,
     /// How long ago its client last told the store that it lives, or was granted this lease. It tells so
     /// once a minute, so after more than that its process is stopped, dead or cut off from the store;
-    /// one that hangs is heard of all the same. `None` if the store does not know the client, as after a loss of its data.
+    /// one that hangs is heard of all the same. `None` if the store does not know the client, as after a
+    /// loss of its data.
     #[cfg_attr(
         feature = "serde",
         serde(rename = "heard_seconds_ago", serialize_with = "some_seconds")
