@@ -86,14 +86,14 @@ pub(crate) fn secret_bits() -> u128 {
     simulated.unwrap_or_else(|| uuid::Uuid::new_v4().as_u128())
 }
 
-/// A random number from 0 to 1, for pauses.
-pub(crate) fn chance() -> f64 {
-    fastrand::f64()
+/// From nothing to all of a time, by chance, so that those that begin together do not go on together.
+pub(crate) fn full_jitter(time: Duration) -> Duration {
+    time.mul_f64(fastrand::f64())
 }
 
-/// From half of a time to all of it, by chance, so that those that begin together do not go on together.
-pub(crate) fn up_to(time: Duration) -> Duration {
-    time.mul_f64(0.5 + 0.5 * chance())
+/// From half of a time to all of it, by chance. For pauses that are to stay long.
+pub(crate) fn equal_jitter(time: Duration) -> Duration {
+    time / 2 + full_jitter(time / 2)
 }
 
 /// The name of this machine; empty if it is unknown.

@@ -19,7 +19,7 @@ use crate::core::error::{LockError, Quiet};
 use crate::core::options::Wait;
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::store::{Ask, Holder};
-use crate::system::up_to;
+use crate::system::equal_jitter;
 
 /// The pause after the store failed, so that a failing store is not asked without end.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -75,7 +75,7 @@ enum Ended<T> {
 
 impl Mutex {
     /// Makes this process a candidate in an election for this lock. All options apply, except
-    /// `wait`, `linger`, `once` and `once_per`.
+    /// `wait`, `linger`, `replace`, `once` and `once_per`.
     ///
     /// If nobody needs to know who leads, [`lead`](Self::lead) is enough.
     pub fn election(&self) -> Election {
@@ -151,7 +151,7 @@ impl Election {
                     self.standing.campaigning();
                     tokio::select! {
                         () = shutdown.begun() => return Err(LockError::ShutDown),
-                        () = sleep(up_to(PAUSE)) => continue,
+                        () = sleep(equal_jitter(PAUSE)) => continue,
                     }
                 }
                 Err(error) => return Err(error),
@@ -213,7 +213,7 @@ impl Election {
                 }
             }
             // Candidates that began together do not look together.
-            sleep(up_to(between)).await;
+            sleep(equal_jitter(between)).await;
         }
     }
 

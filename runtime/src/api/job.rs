@@ -216,7 +216,7 @@ impl Job {
                 is_told = async {
                     let is_told = route.woken().await;
                     // Those that are woken together do not ask together.
-                    let spread = self.spread().min(WOKEN).mul_f64(system::chance());
+                    let spread = system::full_jitter(self.spread().min(WOKEN));
                     next::sleep(store, next::SHORTEST + spread).await;
                     is_told
                 } => so_far.is_woken = is_told,
@@ -270,7 +270,7 @@ impl Job {
                     let error = Quiet(&error);
                     tracing::warn!(lock, left_out, %error, "a job: lock store unavailable; retrying");
                 }
-                Ok(system::up_to(next::OUTAGE))
+                Ok(system::equal_jitter(next::OUTAGE))
             }
             Err(error) => Err(error),
         }

@@ -311,7 +311,7 @@ impl LimitListener for OperatorLimits {
             }
         }
         // Not all clients at the same moment.
-        if !self.look(PAUSE.mul_f64(system::chance())) {
+        if !self.look(system::full_jitter(PAUSE)) {
             // The next to ask for a permit reads them first.
             self.are_known.store(false, Ordering::Release);
         }

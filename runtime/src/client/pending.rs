@@ -259,7 +259,7 @@ impl PendingRequest {
                 (Message::Missed, _) if is_faulty => {}
                 (Message::Missed, _) => {
                     // Spreads the waiters, which all wake at this moment.
-                    sleep(Duration::from_millis(20).mul_f64(system::chance())).await;
+                    sleep(system::full_jitter(Duration::from_millis(20))).await;
                     return None;
                 }
             }

@@ -21,5 +21,5 @@ pub(super) type JobLimit = Arc<Semaphore>;
 /// into the rest of a lease. It is random, so that jobs do not come back together.
 pub(super) fn retry_pause(ttl: Duration) -> Duration {
     let longest = (ttl / 20).clamp(Duration::from_millis(10), Duration::from_millis(500));
-    system::up_to(longest)
+    system::equal_jitter(longest)
 }

@@ -63,7 +63,7 @@ impl Timetable {
         for (mut slot, local) in later {
             let mut at = slot_of(&local);
             if *at == Some(slot) {
-                slot.0 = now + within.mul_f64(system::chance());
+                slot.0 = now + system::full_jitter(within);
                 *at = Some(slot);
             } else {
                 debug_assert!(local.has_ended(), "a lease that is not where it says");

@@ -49,7 +49,7 @@ pub(super) fn until_tick_ends(left: Duration, jitter: Duration) -> Duration {
         return left.saturating_sub(left / 1000).min(LONGEST_SLEEP);
     }
     // The store counts in whole milliseconds.
-    left + Duration::from_millis(1) + jitter.mul_f64(system::chance())
+    left + Duration::from_millis(1) + system::full_jitter(jitter)
 }
 
 /// How long to sleep while another process has the lock for this time, unless it renews its lease; or
@@ -58,7 +58,7 @@ pub(super) fn asks_again(held: Duration, is_kept: bool, tick: Duration) -> Durat
     let most = if is_kept { tick } else { tick.min(LONGEST) };
     let pause = held.clamp(SHORTEST, most.max(SHORTEST));
     // Those that wait for the same moment do not ask together.
-    pause + SHORTEST.mul_f64(system::chance())
+    pause + system::full_jitter(SHORTEST)
 }
 
 /// Sleeps, also through a suspension of the machine, which tokio's clock does not count.

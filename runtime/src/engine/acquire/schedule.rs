@@ -145,7 +145,7 @@ impl AskSchedule {
             }
             // Without a queue, waiters that ask together would go on doing so.
             NotGranted::Held { left: again, .. } if self.has_no_queue => {
-                random.min(*again + self.pause.mul_f64(system::chance()))
+                random.min(*again + system::full_jitter(self.pause))
             }
             NotGranted::Queued(again) | NotGranted::Held { left: again, .. } => {
                 random.min(*again + Duration::from_millis(1))
@@ -230,7 +230,7 @@ impl AskSchedule {
     }
 
     fn random(&mut self) -> Duration {
-        let random = system::up_to(self.pause);
+        let random = system::equal_jitter(self.pause);
         self.pause = (self.pause * 3 / 2).min(Self::LONGEST);
         random
     }

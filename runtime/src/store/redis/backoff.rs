@@ -18,6 +18,6 @@ impl Backoff {
     pub(super) fn next(&mut self) -> Duration {
         let pause = (Self::FIRST * (1 << self.attempts)).min(Self::LONGEST);
         self.attempts = (self.attempts + 1).min(6);
-        system::up_to(pause)
+        system::equal_jitter(pause)
     }
 }

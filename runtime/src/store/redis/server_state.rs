@@ -174,7 +174,7 @@ impl ServerState {
             return now;
         }
         let mut next = lock(&self.next_connect);
-        let next = *next.get_or_insert_with(|| now + SPREAD.mul_f64(system::chance()));
+        let next = *next.get_or_insert_with(|| now + system::full_jitter(SPREAD));
         next.min(now + limit / 2)
     }
 

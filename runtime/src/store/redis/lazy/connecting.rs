@@ -196,7 +196,7 @@ where
         connecting.failure.send_replace(Some(failure));
         let pause = backoff.next();
         let sooner = async {
-            sleep(pause.min(system::up_to(LONGEST_PAUSE))).await;
+            sleep(pause.min(system::equal_jitter(LONGEST_PAUSE))).await;
             connecting.command_waits.notified().await;
         };
         tokio::select! { () = sleep(pause) => {}, () = sooner => {} }
