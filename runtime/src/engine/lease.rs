@@ -279,16 +279,22 @@ impl Drop for Lease {
                 return;
             }
             let now = self.client().store.now();
+            // Then its last command was sent, and nobody waits for the answer any more.
+            let is_in_flight = self.local().has_ended();
             let was_held = self.local().begin_release(now);
             let may_stay = was_held && self.rest == Rest::Release;
             if may_stay && self.hand_over(now).is_some() {
                 return;
             }
             self.client().keeper.forget(self.local());
-            if self.rest == Rest::Complete {
+            // Work that was cut off by a loss does not count as done.
+            if self.rest == Rest::Complete && (was_held || is_in_flight) {
                 self.client().keeper.complete_later(self.local());
             } else if !(may_stay && self.linger_later(now)) {
-                self.client().keeper.release_later(self.local(), self.rest == Rest::Release);
+                if is_in_flight {
+                    self.local().note_unconfirmed_release();
+                }
+                self.client().keeper.release_later(self.local(), self.rest != Rest::TakeBack);
             }
         }
         self.end_turn();

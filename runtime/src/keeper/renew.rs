@@ -45,7 +45,7 @@ pub(super) async fn renew_due(
             locals.push((local, sent));
             requests.push(request);
         } else if !local.is_stopping() {
-            again(&local, local.deadline());
+            again(&local, local.next_due(store.now()).min(local.deadline()));
         }
     }
     let ask = |(ttl, (locals, requests)): (_, (_, Vec<_>))| {

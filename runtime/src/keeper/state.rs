@@ -13,6 +13,7 @@ use crate::core::sync::lock;
 use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::Shutdown;
 use crate::store::{RequestId, Store};
+use crate::system;
 
 /// Within which time leases are renewed after a connection was lost.
 const SOON: Duration = Duration::from_secs(1);
@@ -55,6 +56,8 @@ pub(super) struct Agenda {
     pub(super) timetable: Timetable,
     /// The longest TTL of any lease so far.
     longest_ttl: Duration,
+    /// When a connection was last lost. The server may have forgotten what it knew before.
+    doubted: Option<Instant>,
     jobs: Vec<(JobId, Job)>,
     /// Jobs that are queued or running.
     unfinished: BTreeSet<JobId>,
@@ -110,6 +113,7 @@ impl KeeperState {
             agenda.longest_ttl = local.request.ttl;
             self.longer.notify_one();
         }
+        let when = agenda.doubted.map_or(when, |doubted| self.soon_if_before(doubted, local, when));
         let before = place.and_then(|place| {
             if place.0 == when {
                 agenda.timetable.replace(place, local)
@@ -143,11 +147,26 @@ impl KeeperState {
         self.agenda().timetable.take_out(place);
     }
 
-    /// Lets all leases be due within a second. Each at a random moment: other clients do the same.
+    /// Lets all leases be due within a second, and those that begin later with an answer from before.
+    /// Each at a random moment: other clients do the same.
     pub(super) fn renew_soon(&self) {
         let now = self.store.now();
-        self.agenda().timetable.bring_forward(now, SOON);
+        let mut agenda = self.agenda();
+        agenda.doubted = Some(now);
+        agenda.timetable.bring_forward(now, SOON);
+        drop(agenda);
         self.changed.notify_one();
+    }
+
+    /// When a lease is due that is to be due then, unless what is known of it is from before this
+    /// moment: a lease that was handed over meanwhile, or whose answer was on its way.
+    fn soon_if_before(&self, doubted: Instant, local: &LocalLease, when: Instant) -> Instant {
+        match local.confirmed() {
+            Some(confirmed) if confirmed < doubted && local.needs_renewal() => {
+                when.min(self.store.now() + system::full_jitter(SOON))
+            }
+            _ => when,
+        }
     }
 
     /// The lease of a request. `None` while a renewal of it is in flight: if the server ran that

@@ -104,6 +104,12 @@ impl LocalLease {
         self.deadlines.next_due(sent)
     }
 
+    /// When the store last had it, at the latest as far as its deadline shows.
+    #[cfg(feature = "redis")]
+    pub(crate) fn confirmed(&self) -> Option<Instant> {
+        self.deadlines.confirmed()
+    }
+
     /// Returns true if the store only offered it, and no renewal has confirmed it yet.
     pub(crate) fn is_offer(&self) -> bool {
         self.deadlines.is_offer()
@@ -298,12 +304,6 @@ impl LocalLease {
             self.context.shutdown.lease_ends(by_release);
         }
         is_first
-    }
-
-    /// Counts and logs a loss that the store told its release: its holder had it to the end, as far as
-    /// was known here.
-    pub(crate) fn tell_late_loss(&self, reason: LossReason) {
-        telemetry::lost(&self.request, reason, self.hold.get());
     }
 
     /// Ends the lease because the store says that it is not held. The final reason may follow

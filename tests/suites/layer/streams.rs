@@ -14,7 +14,7 @@ use axum::routing::get;
 use futures_util::{SinkExt, Stream, StreamExt, stream};
 use http::{Request, StatusCode};
 use leasehold::layer::HoldUntil;
-use leasehold::{Lease, LeaseHandle, LockError, LockLayer, Locks};
+use leasehold::{Lease, LeaseHandle, LockError, LockLayer, Locks, LossReason};
 use leasehold_tests::logs::LogRecorder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -244,28 +244,42 @@ async fn the_handle_of_the_inner_layer_keeps_the_leases_of_both() {
     drop(until_free(&locks, "outer").await);
 }
 
-/// A tunnel, whose response is a plain success.
-#[tokio::test]
-async fn a_tunnel_is_an_upgrade_and_is_done_when_its_handle_is_dropped() {
-    let locks = Locks::in_memory();
+/// Opens a tunnel, whose response is a plain success. Returns what its handler has.
+async fn open_tunnel(layer: LockLayer<&'static str>) -> LeaseHandle {
     let (sender, mut handles) = mpsc::unbounded_channel();
     let service = service_fn(move |request: Request<()>| {
         let handle = request.extensions().get::<LeaseHandle>().unwrap().clone();
         sender.send(handle).unwrap();
         async { Ok::<_, Infallible>(http::Response::new(String::new())) }
     });
-    let once = LockLayer::mutex(&locks, "tunnel").once(LONG).layer(service);
     let request = Request::connect("there:443").body(()).unwrap();
-    let response = once.oneshot(request).await.unwrap();
+    let response = layer.layer(service).oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
-    drop(response);
-    let handle = handles.recv().await.unwrap();
+    handles.recv().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_tunnel_is_an_upgrade_and_is_done_when_its_handle_is_dropped() {
+    let locks = Locks::in_memory();
+    let handle = open_tunnel(LockLayer::mutex(&locks, "tunnel").once(LONG)).await;
     assert!(handle.is_held());
     let tunnel = locks.mutex("tunnel").once(LONG);
     assert!(tunnel.try_lock().await.is_err_and(|error| error.is_held_by_another()));
     drop(handle);
     let ended = tunnel.wait(LONG).lock().await.map(drop);
     assert!(ended.as_ref().is_err_and(LockError::is_done), "{ended:?}");
+}
+
+/// It was cut off, while the store still had its lease.
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_that_loses_its_lease_is_not_done() {
+    let locks = Locks::in_memory();
+    let layer = LockLayer::mutex(&locks, "tunnel").once(LONG).max_hold(LONG / 2);
+    let handle = open_tunnel(layer).await;
+    assert_eq!(handle.lost().await, LossReason::MaxHold);
+    drop(handle);
+    let next = locks.mutex("tunnel").once(LONG).wait(LONG).lock().await;
+    assert!(next.is_ok(), "{next:?}");
 }
 
 /// What the guide says to do for a lock that is held as long as the socket is open.

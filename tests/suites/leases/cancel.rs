@@ -180,6 +180,22 @@ async fn a_release_that_is_dropped_releases() {
     setting.assert_nothing_is_left(dropped).await;
 }
 
+/// The work was protected to its end, although the keeper's release finds nothing any more.
+#[tokio::test]
+async fn a_release_whose_answer_nobody_awaits_is_no_loss() {
+    let server = Server::start();
+    for _ in 0..ROUNDS {
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let lease = locks.mutex("a").lock().await.unwrap();
+        // It counts the leases that are released from now on.
+        let mut shutdown = std::pin::pin!(locks.shutdown());
+        assert!(is_pending(&mut shutdown).await, "the lease is left");
+        drop_after(1, lease.release()).await;
+        let report = shutdown.await;
+        assert_eq!((report.released, report.left), (1, 0));
+    }
+}
+
 #[tokio::test]
 async fn a_renewal_by_hand_that_is_dropped_neither_ends_the_lease_nor_keeps_it() {
     let (mut setting, mut dropped) = (Setting::new().await, 0);

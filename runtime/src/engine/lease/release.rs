@@ -78,7 +78,7 @@ impl Lease {
                         Some(_) => Ok(Released::Free),
                     };
                 }
-                Err(error) => self.note_unknown(&error),
+                Err(error) => note_unknown(self.local(), &error),
             }
         }
         loop {
@@ -88,7 +88,7 @@ impl Lease {
             self.end_turn();
             match answer.await {
                 Err(error) => {
-                    self.note_unknown(&error);
+                    note_unknown(self.local(), &error);
                     if !error.is_passing || tries_left == 0 {
                         return Err(LockError::store(Step::Release, self.key(), error));
                     }
@@ -182,17 +182,13 @@ impl Lease {
     #[cfg(feature = "tower")]
     async fn release_after_loss(&mut self) {
         self.client().keeper.forget(self.local());
-        if let Ok(answer) = self.local().send_release(false).await {
-            self.rest = Rest::Nothing;
-            self.client().keeper.cancel_late_grant(self.local());
-            self.local().count_out(self.local().is_released_by(answer));
-        }
-    }
-
-    /// Notes whether a release, or what came in its place, may have taken effect.
-    fn note_unknown(&self, error: &StoreError) {
-        if error.outcome == Outcome::Unknown {
-            self.local().note_unconfirmed_release();
+        match self.local().send_release(false).await {
+            Ok(answer) => {
+                self.rest = Rest::Nothing;
+                self.client().keeper.cancel_late_grant(self.local());
+                self.local().count_out(self.local().is_released_by(answer));
+            }
+            Err(error) => note_unknown(self.local(), &error),
         }
     }
 
@@ -250,10 +246,20 @@ impl Lease {
                     report_late_loss(&store, &local, reason).await;
                 }
                 Ok(_) => {}
-                Err(_) => keeper.release_later(&local, true),
+                Err(error) => {
+                    note_unknown(&local, &error);
+                    keeper.release_later(&local, true);
+                }
             }
         }));
         true
+    }
+}
+
+/// Notes whether a release, or what came in its place, may have taken effect.
+fn note_unknown(local: &LocalLease, error: &StoreError) {
+    if error.outcome == Outcome::Unknown {
+        local.note_unconfirmed_release();
     }
 }
 

@@ -13,6 +13,38 @@ use crate::store::fault_injection::{Fault, FaultInjector};
 use crate::store::memory::MemoryStore;
 use crate::store::{Ask, ClientId, Kind, RequestId};
 
+/// A lease of this name.
+fn lease(
+    context: &Arc<LeaseContext>,
+    name: &str,
+    ttl: Duration,
+    times: GrantTimes,
+    options: &Options,
+) -> Arc<LocalLease> {
+    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+    let key = LockKey::new(name).unwrap();
+    let request = Request { key, id, kind: Kind::Mutex, owner: None, note: None, ttl };
+    let grant = Grant { request, fence: None, times, tick: None, place: None };
+    Arc::new(LocalLease::new(context, grant, options))
+}
+
+/// It can be due before that, because a connection was lost.
+#[tokio::test]
+async fn a_last_run_is_replaced_when_its_tick_ends() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let context = Arc::new(LeaseContext { store: store.clone(), shutdown: Arc::default() });
+    let ttl = Duration::from_secs(30);
+    let tick_ends = store.now() + ttl / 3;
+    let times = GrantTimes::by_command(store.now(), ttl);
+    let times = GrantTimes { tick_ends: Some(tick_ends), ..times };
+    let options = Options { replace: true, max_hold: Some(ttl), ..Options::default() };
+    let local = lease(&context, "a", ttl, times, &options);
+    assert!(local.is_final());
+    let mut next = None;
+    renew_due(&store, vec![local], |_, when| next = Some(when), |_| {}).await;
+    assert_eq!(next, Some(tick_ends));
+}
+
 /// Its answer is there when the others' are not yet, and is all the time it has.
 #[tokio::test(start_paused = true)]
 async fn a_short_lease_does_not_wait_for_the_others_answers() {
@@ -21,17 +53,11 @@ async fn a_short_lease_does_not_wait_for_the_others_answers() {
     let context = LeaseContext { store: store.clone(), shutdown: Arc::default() };
     let (context, mut due) = (Arc::new(context), Vec::new());
     for (name, ttl) in [("long", 30_000), ("short", 100), ("also long", 30_000)] {
-        let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
-        let (key, ttl) = (LockKey::new(name).unwrap(), Duration::from_millis(ttl));
-        let request = Request { key, id, kind: Kind::Mutex, owner: None, note: None, ttl };
-        let _ = store.acquire(&request, None).await.unwrap();
-        let (times, options) = (GrantTimes::by_command(store.now(), ttl), Options::default());
-        let local = LocalLease::new(
-            &context,
-            Grant { request, fence: None, times, tick: None, place: None },
-            &options,
-        );
-        due.push(Arc::new(local));
+        let ttl = Duration::from_millis(ttl);
+        let times = GrantTimes::by_command(store.now(), ttl);
+        let local = lease(&context, name, ttl, times, &Options::default());
+        let _ = store.acquire(&local.request, None).await.unwrap();
+        due.push(local);
     }
     let begun = store.now();
     // The shortest is asked for first.

@@ -96,6 +96,28 @@ fn a_lost_connection_brings_all_renewals_forward() {
     );
 }
 
+/// One that is handed over or whose answer arrives just then is renewed as soon, once.
+#[test]
+fn what_is_known_from_before_a_lost_connection_is_renewed_soon() {
+    let (shared, local) = state();
+    let later = Instant::now() + DAY;
+    let [holder, next, late] = [(); 3].map(|()| local());
+    shared.schedule(&holder, later, None);
+    let place = slot_of(&holder).take().unwrap();
+    assert!(holder.begin_release(Instant::now()));
+
+    shared.renew_soon();
+    shared.schedule(&next, later, Some(place));
+    shared.schedule(&late, later, None);
+    let due = |local: &LocalLease| slot_of(local).unwrap().0;
+    assert!([&next, &late].iter().all(|local| due(local) <= Instant::now() + SOON));
+    assert_eq!(shared.agenda().timetable.len(), 2, "nobody has the old place");
+
+    late.extend(Instant::now(), late.request.ttl);
+    shared.schedule(&late, later, None);
+    assert_eq!(due(&late), later, "it is confirmed");
+}
+
 #[test]
 fn an_earlier_event_wakes_the_keeper() {
     let (shared, local) = state();

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::LocalLease;
+use crate::core::error::LossReason;
 use crate::state::telemetry;
 
 /// How long a hold goes on before the keeper shows it.
@@ -23,6 +24,12 @@ impl LocalLease {
         #[cfg(feature = "metrics")]
         self.lasting.end(&self.request);
         telemetry::ended(&self.request, self.held(now));
+    }
+
+    /// Counts and logs a loss that the store told its release: its holder had it to the end, as far as
+    /// was known here.
+    pub(crate) fn tell_late_loss(&self, reason: LossReason) {
+        telemetry::lost(&self.request, reason, self.hold.get());
     }
 
     /// Shows at once a hold that the keeper would see late: of a long TTL, or without renewals.

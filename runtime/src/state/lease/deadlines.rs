@@ -110,8 +110,12 @@ impl Deadlines {
             return times.sent;
         }
         // A lease that was handed over keeps the rhythm of the command that set its deadline.
-        let sent = times.deadline.checked_sub(validity(self.ttl));
-        self.next_due(sent.unwrap_or(times.sent))
+        self.next_due(self.confirmed().unwrap_or(times.sent))
+    }
+
+    /// When the command was sent that set its deadline, or before, if `max_hold` has cut its TTL.
+    pub(super) fn confirmed(&self) -> Option<Instant> {
+        self.deadline().checked_sub(validity(self.ttl))
     }
 
     /// When it is due next, to be renewed or to be ended, if its last command was sent at
