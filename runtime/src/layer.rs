@@ -49,6 +49,7 @@
 //! | 429 | the rate is used up ([`rate`](LockLayer::rate)) | when it is not, rounded up |
 //! | 429 or 503 | more requests wait for the semaphore, or for another lock, than [`max_waiters`](LockLayer::max_waiters) allows | 1 |
 //! | 503 | the lock store failed, or the lock client was shut down | 1 |
+//! | 503 | an operator's limit is 0, or less than the request takes ([`Locks::limits`](crate::Locks::limits)) | |
 //! | 503 | the lock was lost while the request ran, or the request held it for its [`max_hold`](LockLayer::max_hold) | |
 //! | 500 | the request holds the lock already, from another layer or in its handler | |
 //! | 500 | an option is out of its range, or the name is in use by another kind of lock | |

@@ -58,12 +58,12 @@ impl LockOptions {
         self.schedule = Some(Arc::new(Calendar::parse(text)));
     }
 
-    /// Refuses what no further option can make right.
+    /// Refuses options that are wrong for every request of such a lock.
     #[cfg(feature = "tower")]
-    pub(crate) fn check_so_far(&self, is_of_mutex: bool) -> Result<(), LockError> {
+    pub(crate) fn check(&self, is_of_mutex: bool) -> Result<(), LockError> {
         #[cfg(feature = "calendar")]
         self.check_schedule()?;
-        self.options.check_so_far(is_of_mutex)
+        self.options.check(is_of_mutex)
     }
 
     /// Refuses a text that names no schedule.
@@ -145,7 +145,7 @@ macro_rules! setter {
         #[track_caller]
         pub fn schedule(mut self, schedule: impl AsRef<str>) -> Self {
             self.$($at)+.set_schedule(schedule.as_ref());
-            self.policy.assert_possible_so_far();
+            self.policy.assert_possible();
             self
         }
     };
@@ -175,7 +175,7 @@ macro_rules! setter {
 }
 
 macro_rules! set {
-    // What no further option can make right panics at the caller's line.
+    // What would be refused for every request panics at the caller's line.
     (
         (checked $($at:tt)+) [$($meta:tt)*] $name:ident($value:ident: $type:ty)
         $($field:ident).+ = $set:expr
@@ -184,7 +184,7 @@ macro_rules! set {
         #[track_caller]
         pub fn $name(mut self, $value: $type) -> Self {
             self.$($at)+.$($field).+ = $set;
-            self.policy.assert_possible_so_far();
+            self.policy.assert_possible();
             self
         }
     };

@@ -116,16 +116,14 @@ impl Options {
     /// Refuses options that are out of their range or exclude one another, before a command is sent.
     pub(crate) fn check(&self, is_of_mutex: bool) -> Result<(), LockError> {
         let given = self.given();
-        given.refuse(|rule, time| {
-            given.problem(rule, time, is_of_mutex).or_else(|| given.lacks(rule))
-        })
-    }
-
-    /// Refuses what no further option can make right.
-    #[cfg(feature = "tower")]
-    pub(crate) fn check_so_far(&self, is_of_mutex: bool) -> Result<(), LockError> {
-        let given = self.given();
-        given.refuse(|rule, time| given.problem(rule, time, is_of_mutex))
+        for (rule, time) in given.0 {
+            if let Some(time) = time
+                && let Some(problem) = given.problem(rule, time, is_of_mutex)
+            {
+                return Err(LockError::InvalidOption { option: rule.option, problem });
+            }
+        }
+        Ok(())
     }
 
     /// The options that were set, of those that have rules.
@@ -149,18 +147,6 @@ impl Options {
 struct Given([(&'static Rule, Option<Duration>); ALL.len()]);
 
 impl Given {
-    /// Refuses the first option with which something is wrong.
-    fn refuse(&self, problem: impl Fn(&Rule, Duration) -> Option<String>) -> Result<(), LockError> {
-        for (rule, time) in self.0 {
-            if let Some(time) = time
-                && let Some(problem) = problem(rule, time)
-            {
-                return Err(LockError::InvalidOption { option: rule.option, problem });
-            }
-        }
-        Ok(())
-    }
-
     fn has(&self, option: &str) -> bool {
         self.0.iter().any(|(rule, time)| rule.option == option && time.is_some())
     }
@@ -174,13 +160,13 @@ impl Given {
             let without = if rule.option == "max_hold" { "; `None` means no limit" } else { "" };
             return Some(format!("{time:?} is out of range: it must be {range}{without}"));
         }
-        let (other, why) = rule.not_with.iter().find(|(other, _)| self.has(other))?;
-        Some(format!("it can't be combined with `{other}`: {why}; leave out one of them"))
-    }
-
-    /// Which option a rule lacks, in words.
-    fn lacks(&self, rule: &Rule) -> Option<String> {
+        if let Some((other, why)) = rule.not_with.iter().find(|(other, _)| self.has(other)) {
+            return Some(format!(
+                "it can't be combined with `{other}`: {why}; leave out one of them"
+            ));
+        }
+        // Before it, since a layer is judged at the line of each option.
         let (other, why) = rule.needs.filter(|(other, _)| !self.has(other))?;
-        Some(format!("{why}: add `{other}`, or leave out `{}`", rule.option))
+        Some(format!("{why}: add `{other}` before it, or leave out `{}`", rule.option))
     }
 }

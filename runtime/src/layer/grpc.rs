@@ -39,6 +39,7 @@ fn code(refusal: &Refusal) -> u16 {
     const INTERNAL: u16 = 13;
     const UNAVAILABLE: u16 = 14;
     match refusal {
+        Refusal::NoKey(error) if error.is_of_server => INTERNAL,
         Refusal::NoKey(_) | Refusal::NoWeight(_) | Refusal::NoLimit(_) | Refusal::NoOwner(_) => {
             INVALID_ARGUMENT
         }
@@ -100,5 +101,11 @@ mod tests {
         );
         assert_eq!(response.headers()[STATUS], "3");
         assert_eq!(response.headers()[PUSHBACK], "-1");
+    }
+
+    #[test]
+    fn the_servers_mistakes_are_not_the_clients() {
+        let refusal = Refusal::NoKey(KeyError::of_server("no extension".to_owned()));
+        assert_eq!(response(&refusal).headers()[STATUS], "13");
     }
 }

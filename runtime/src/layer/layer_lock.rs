@@ -43,7 +43,7 @@ impl LayerLock {
     ///
     /// # Panics
     ///
-    /// If the key is a plain string that looks like a template, as in
+    /// If the key is a string literal that looks like a template, as in
     /// [`LockLayer::mutex`](super::LockLayer::mutex).
     #[track_caller]
     pub fn mutex(key: impl RequestKey + Send + Sync + 'static) -> Self {

@@ -64,7 +64,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     ///
     /// # Panics
     ///
-    /// When the app is built, if the key is a plain string that looks like a template, such
+    /// When the app is built, if the key is a string literal that looks like a template, such
     /// as `"order:{id}"`. It would be one lock for all orders. `path_key` and
     /// [`template_key`](super::template_key) make keys from a template. Also if an option is out of
     /// its range, or excludes another one: every request would be refused.
@@ -90,7 +90,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     ///
     /// # Panics
     ///
-    /// When the app is built, if the key is a plain string that looks like a template, if an option is
+    /// When the app is built, if the key is a string literal that looks like a template, if an option is
     /// out of its range, or if a limit is 0, as in [`mutex`](Self::mutex).
     ///
     /// # Examples
@@ -119,7 +119,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     ///
     /// # Panics
     ///
-    /// When the app is built, if the key is a plain string that looks like a template, if an option is
+    /// When the app is built, if the key is a string literal that looks like a template, if an option is
     /// out of its range, or if a limit is 0, as in [`mutex`](Self::mutex).
     ///
     /// # Examples
@@ -183,7 +183,6 @@ impl<K> LockLayer<K> {
             outage: Outage::default(),
             on_refused: None,
             fixed: OnceLock::new(),
-            is_possible: OnceLock::new(),
         };
         Self { key: Arc::new(key), policy: Arc::new(policy) }
     }
@@ -192,7 +191,6 @@ impl<K> LockLayer<K> {
     pub(super) fn policy(&mut self) -> &mut Policy {
         let policy = Arc::make_mut(&mut self.policy);
         policy.fixed.take();
-        policy.is_possible.take();
         policy
     }
 
@@ -277,9 +275,10 @@ impl<K> LockLayer<K> {
     /// [`wait`](Self::wait), whichever is longer; on a quorum for `wait` only. If the store can't
     /// be reached, the layer and its clones remember that: later requests pass at once. One of
     /// them at a time has the store looked at in the background, after 1 s, and then less often,
-    /// up to every 4 s. Once the store answers, requests need their lock again. What nobody has
-    /// asked about for 10 s is forgotten. On a cluster this goes for each lock alone. A store that
-    /// answers and refuses, such as one that is full, is asked by each request.
+    /// up to every 4 s. Once the store answers, one request asks for its lock; if it is not refused
+    /// for a full store or the like, requests need their lock again. What nobody has asked about for
+    /// 10 s is forgotten. On a cluster this goes for each lock alone. A store that refuses for good,
+    /// as for a right that is lacking, is asked by each request.
     #[must_use]
     pub fn fail_open(mut self) -> Self {
         self.policy().fails_open = true;
@@ -290,13 +289,7 @@ impl<K> LockLayer<K> {
 impl<S, K> Layer<S> for LockLayer<K> {
     type Service = LockService<S, K>;
 
-    /// # Panics
-    ///
-    /// If every request would be refused: an option is out of its range, or excludes another one; a
-    /// limit is 0.
-    #[track_caller]
     fn layer(&self, inner: S) -> Self::Service {
-        self.policy.assert_possible();
         LockService::new(inner, self.key.clone(), self.policy.clone())
     }
 }

@@ -165,8 +165,10 @@ impl<K> LockLayer<K> {
     /// characters. By default, and where the function returns `None`, there is none.
     ///
     /// Another name is answered with status 400. Under a read-write lock, a request that reads
-    /// also gets in beside a writer of the same owner. So let the owner be a name that you have
-    /// authenticated, and never what a client chooses.
+    /// also gets in beside a writer of the same owner; and one that writes gets in beside reads of its
+    /// own owner, if nobody else reads and the layer has no [`wait`](Self::wait), and is otherwise
+    /// refused with status 409. So let the owner be a name that you have authenticated, and never
+    /// what a client chooses.
     ///
     /// # Examples
     ///

@@ -1,5 +1,6 @@
 //! What a layer that fails open knows of an outage of the lock store: while it lasts, requests
-//! pass at once, and one of them at a time has the store looked at in the background.
+//! pass at once, and one of them at a time has the store looked at in the background. Once a look
+//! has found an answer, one request asks for its lock: the store may answer and refuse locks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -41,20 +42,15 @@ struct Away {
 }
 
 /// When the store is looked at.
+#[derive(Clone, Copy)]
 enum Look {
     Due(Instant),
     /// Since then. Its runtime may stand still.
     Running(Instant),
-}
-
-impl Look {
-    /// How long after that time another look begins.
-    fn patience(&self) -> Duration {
-        match self {
-            Self::Due(_) => Duration::ZERO,
-            Self::Running(_) => FRESH,
-        }
-    }
+    /// It has found an answer. The next request asks for its lock.
+    Found,
+    /// A request asks for its lock, since then. It may be dropped, or pass for another part.
+    Asking(Instant),
 }
 
 /// How a request goes on.
@@ -71,7 +67,6 @@ pub(super) enum Way {
 pub(super) struct Looking {
     outage: Outage,
     part: Part,
-    lock: &'static str,
 }
 
 impl Outage {
@@ -84,18 +79,24 @@ impl Outage {
         !self.state().away.is_empty()
     }
 
-    /// The way of a request for a lock with this label.
-    pub(super) fn way(&self, part: Part, lock: &'static str) -> Way {
+    /// The way of a request.
+    pub(super) fn way(&self, part: Part) -> Way {
         let mut state = self.state();
         let now = Instant::now();
         let Some(away) = state.away.get_mut(&part) else { return Way::Ask };
         let way = match away.look {
             Look::Due(due) if now >= due + FRESH => return Way::Ask,
-            Look::Due(due) | Look::Running(due) if now >= due + away.look.patience() => {
+            Look::Due(due) if now < due => Way::Pass,
+            Look::Running(since) if now < since + FRESH => Way::Pass,
+            Look::Asking(since) if now < since + LONGEST_PAUSE => Way::Pass,
+            Look::Due(_) | Look::Running(_) => {
                 away.look = Look::Running(now);
-                Way::Look(Looking { outage: self.clone(), part, lock })
+                Way::Look(Looking { outage: self.clone(), part })
             }
-            Look::Due(_) | Look::Running(_) => Way::Pass,
+            Look::Found | Look::Asking(_) => {
+                away.look = Look::Asking(now);
+                return Way::Ask;
+            }
         };
         state.passed += 1;
         way
@@ -118,7 +119,7 @@ impl Outage {
         // An outage that nobody asked about for a while may be another one.
         state.away.retain(|_, away| match away.look {
             Look::Due(due) => now < due + FRESH,
-            Look::Running(_) => true,
+            Look::Running(_) | Look::Found | Look::Asking(_) => true,
         });
         if state.away.is_empty() {
             state.passed = 0;
@@ -133,20 +134,25 @@ impl Outage {
         let first = || Away { look: Look::Due(now + FIRST_PAUSE), pause: FIRST_PAUSE };
         for part in parts {
             let away = state.away.entry(part).or_insert_with(first);
-            if let Look::Due(due) = &mut away.look {
-                *due = (*due).max(now + FIRST_PAUSE);
+            match &mut away.look {
+                Look::Due(due) => *due = (*due).max(now + FIRST_PAUSE),
+                Look::Running(_) => {}
+                // The store answers, and refuses locks.
+                Look::Found | Look::Asking(_) => away.look_later(now),
             }
         }
     }
 
-    /// Notes that a request that began to ask then has its answer. That counts if nobody knew
-    /// any more whether the store is away; otherwise it may come from this process.
+    /// Notes that a request that began to ask then has its answer. That counts if it asked after a
+    /// look, or nobody knew any more whether the store is away; otherwise it may come from this
+    /// process.
     pub(super) fn settled(&self, part: &Part, begun: Instant, lock: &'static str) {
-        let is_stale = match self.state().away.get(part) {
-            Some(Away { look: Look::Due(due), .. }) => begun >= *due + FRESH,
-            _ => false,
+        let counts = match self.state().away.get(part).map(|away| away.look) {
+            Some(Look::Due(due)) => begun >= due + FRESH,
+            Some(Look::Asking(since)) => begun >= since,
+            Some(Look::Running(_) | Look::Found) | None => false,
         };
-        if is_stale {
+        if counts {
             self.answered(part, lock);
         }
     }
@@ -166,20 +172,30 @@ impl Outage {
     }
 }
 
+impl Away {
+    /// Has the store looked at again, after a longer pause than before.
+    fn look_later(&mut self, now: Instant) {
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.look = Look::Due(now + self.pause);
+    }
+}
+
 impl Looking {
     /// Notes what the look has found.
     pub(super) fn found(self, answers: bool) {
-        if answers {
-            self.outage.answered(&self.part, self.lock);
+        if answers && let Some(away) = self.outage.state().away.get_mut(&self.part) {
+            away.look = Look::Found;
         }
     }
 }
 
 impl Drop for Looking {
     fn drop(&mut self) {
-        if let Some(away) = self.outage.state().away.get_mut(&self.part) {
-            away.pause = (away.pause * 2).min(LONGEST_PAUSE);
-            away.look = Look::Due(Instant::now() + away.pause);
+        // One that has found an answer, or was late, has nothing to say any more.
+        if let Some(away) = self.outage.state().away.get_mut(&self.part)
+            && matches!(away.look, Look::Running(_))
+        {
+            away.look_later(Instant::now());
         }
     }
 }

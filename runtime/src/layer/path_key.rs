@@ -20,8 +20,8 @@ use crate::core::key::LockKey;
 /// three locks for one number. Refuse all spellings but one before the layer, or lock in
 /// the handler by the parsed value.
 ///
-/// A request is refused with status 400 if its route lacks a parameter of the template or
-/// has it twice, and if the value is empty, is not UTF-8, or makes the name too long.
+/// A request is refused with status 500 if its route lacks a parameter of the template or
+/// has it twice, and with 400 if the value is empty, is not UTF-8, or makes the name too long.
 ///
 /// Put the layer on the methods of a route: `put(update).route_layer(…)`. Then only
 /// requests that reach a handler take the lock. The parameters are also known with

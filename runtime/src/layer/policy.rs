@@ -65,29 +65,15 @@ pub(super) struct Policy {
     pub(super) on_refused: Option<OnRefused>,
     /// The lock of that one name, once it was needed. A change of an option forgets it.
     pub(super) fixed: OnceLock<RequestLock>,
-    /// Set once the options were found possible. axum may build a route anew for each request.
-    pub(super) is_possible: OnceLock<()>,
 }
 
 impl Policy {
-    /// Panics if no request could ever get its lock, whatever options follow. axum may build a route
-    /// with its first connection, so each option is judged where it is set.
+    /// Panics if no request could ever get its lock. Each option is judged where it is set: axum may
+    /// build a route with its first connection, where a panic ends the process.
     #[track_caller]
-    pub(crate) fn assert_possible_so_far(&self) {
-        assert_none(self.given.check_so_far(self.is_of_mutex()).err());
-    }
-
-    /// Panics if no request could ever get its lock.
-    #[track_caller]
-    pub(super) fn assert_possible(&self) {
-        if self.is_possible.get().is_none() {
-            assert_none(self.given.options.check(self.is_of_mutex()).err());
-            self.is_possible.get_or_init(|| ());
-        }
-    }
-
-    fn is_of_mutex(&self) -> bool {
-        matches!(self.demand.kind, LayerKind::Mutex)
+    pub(crate) fn assert_possible(&self) {
+        let is_of_mutex = matches!(self.demand.kind, LayerKind::Mutex);
+        assert_none(self.given.check(is_of_mutex).err());
     }
 
     /// The lock, if it is the same for all requests, and all take as much of it and are
@@ -158,11 +144,7 @@ impl Policy {
                 }
                 Err(
                     // Of none is the store asked.
-                    Denied::Because(
-                        LockError::ShutDown
-                        | LockError::Closed { .. }
-                        | LockError::RateLimited { .. },
-                    )
+                    Denied::Because(LockError::ShutDown | LockError::Closed { .. })
                     | Denied::Crowded { .. },
                 ) => {}
                 Ok(_) | Err(Denied::Because(_)) => {
@@ -182,7 +164,7 @@ impl Policy {
         let label = lock.key.log_label();
         self.parts(lock).any(|part| {
             let Some(asked) = lock.look(&part, share) else { return false };
-            match self.outage.way(part, label) {
+            match self.outage.way(part) {
                 Way::Ask => return false,
                 Way::Pass => {}
                 Way::Look(looking) => {
@@ -227,6 +209,10 @@ impl Policy {
                 if self.identify.owner.is_some() =>
             {
                 return Err(Refusal::NoOwner(KeyError::new(problem)));
+            }
+            // Another request of the same owner holds it.
+            error @ LockError::WouldDeadlock { .. } if self.identify.owner.is_some() => {
+                return Err(Refusal::Held(error));
             }
             error => error,
         };

@@ -267,9 +267,7 @@ impl Refusal {
     }
 }
 
-/// For a handler that acquires a lock itself. The error does not know whether others hold a mutex
-/// or all permits of a semaphore: it becomes [`Held`](Refusal::Held), with status 409. For 429,
-/// make a [`Full`](Refusal::Full) of it.
+/// For a handler that acquires a lock itself.
 impl From<LockError> for Refusal {
     fn from(error: LockError) -> Self {
         match error {

@@ -74,12 +74,13 @@ impl<K> LockLayer<K> {
 
     setters! {
         (checked policy_of_mutex("offset").given):
-        /// Shifts the periods of [`once_per`](Self::once_per): one begins this long after the Unix
-        /// epoch, or of whole weeks after Monday, 5 January 1970. The default is 0.
+        /// Shifts the periods of [`once_per`](Self::once_per), which comes before it: one begins this
+        /// long after the Unix epoch, or of whole weeks after Monday, 5 January 1970. The default
+        /// is 0.
         ///
         /// # Panics
         ///
-        /// When the app is built, if the layer is not a mutex.
+        /// When the app is built, if the layer is not a mutex, or has no `once_per` yet.
         #[must_use]
         offset;
     }

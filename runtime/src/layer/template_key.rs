@@ -29,7 +29,8 @@ use crate::core::log_rate::seldom;
 ///
 /// A request without one of the values is refused with status 400 and never passes without
 /// a lock. So is a request with a value that is empty, that is there more than once, or that
-/// is not text (ASCII in a header, UTF-8 elsewhere). For requests that may pass without a
+/// is not text (ASCII in a header, UTF-8 elsewhere). If the server is to blame, because nobody
+/// sets the extension or the peer is unknown, the status is 500. For requests that may pass without a
 /// lock, use [`key_by`](super::key_by).
 ///
 /// `{peer}` is axum's `ConnectInfo<SocketAddr>`, so serve the app with
@@ -123,7 +124,7 @@ impl TemplateKey {
     /// has put into the request, such as the user of an authentication.
     ///
     /// A newtype of yours is a [`KeyPart`] with `#[derive(KeyPart)]`. A request without the
-    /// extension is refused with status 400, and logged as a warning, because it is the
+    /// extension is refused with status 500, and logged as a warning, because it is the
     /// server's mistake.
     ///
     /// # Panics
@@ -263,24 +264,35 @@ fn build(
 ///
 /// # Panics
 ///
-/// If it looks like a template, or is a template that lacks something.
+/// If it looks like a template, is a template that lacks something, or is no name of a lock.
 #[track_caller]
 pub(super) fn plain_name<K: 'static>(key: &K) -> Option<&'static str> {
     if let Some(key) = <dyn Any>::downcast_ref::<TemplateKey>(key) {
         key.assert_complete();
     }
+    // Its braces may come from values.
+    if let Some(name) = <dyn Any>::downcast_ref::<String>(key) {
+        assert_name(name);
+    }
     let name = *<dyn Any>::downcast_ref::<&'static str>(key)?;
+    assert_name(name);
     assert!(
         !has_source(name),
         "the key {name:?} is one lock for all requests: write `template_key({name:?})`"
     );
-    let is_template = LockKey::new(name).is_ok() && name.into_lock_key().is_err();
     assert!(
-        !is_template,
+        name.into_lock_key().is_ok(),
         "the key {name:?} is one lock for all requests: write `path_key({name:?})` (with the feature \
          `axum`) or `key_by(…)` for one lock each"
     );
     Some(name)
+}
+
+#[track_caller]
+fn assert_name(name: &str) {
+    if let Err(problem) = LockKey::new(name) {
+        panic!("a `LockLayer` would refuse every request: {problem}");
+    }
 }
 
 #[cfg(test)]

@@ -237,3 +237,30 @@ async fn requests_pass_at_once_while_a_real_server_is_stopped() {
     let said = log.take();
     assert!(said.contains(BEGINS) && said.contains(ENDS), "{said}");
 }
+
+/// It answers looks, and refuses locks. One request at a time finds that out.
+#[tokio::test]
+async fn requests_pass_at_once_while_a_real_server_is_full() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let layer = LockLayer::semaphore(&locks, "a", 1).fail_open();
+    assert_eq!(ask(&layer).await, (StatusCode::OK, 1));
+    let _held = locks.semaphore("a", 1).wait(Duration::from_secs(60)).acquire().await.unwrap();
+    redis::cmd("CONFIG").arg(&["SET", "maxmemory", "1"]).exec_async(&mut redis).await.unwrap();
+    assert_eq!(ask(&layer).await, (StatusCode::OK, 1));
+    let (begun, mut late) = (Instant::now(), 0);
+    while begun.elapsed() < Duration::from_secs(8) {
+        let this = Instant::now();
+        assert_eq!(ask(&layer).await, (StatusCode::OK, 1));
+        late += u32::from(this.elapsed() > Duration::from_millis(500));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!((1..=3).contains(&late), "{late} requests were late");
+    let said = log.take();
+    assert!(said.matches(BEGINS).count() == 1 && !said.contains(ENDS), "{said}");
+    redis::cmd("CONFIG").arg(&["SET", "maxmemory", "0"]).exec_async(&mut redis).await.unwrap();
+    until_limited(&layer).await;
+    assert!(log.take().contains(ENDS));
+}

@@ -75,3 +75,17 @@ async fn a_bad_owner_is_400_and_calls_nothing() {
         assert_eq!(calls.load(Ordering::SeqCst), 0);
     }
 }
+
+/// Two tabs of one user are no mistake of the service.
+#[tokio::test]
+async fn a_write_beside_reads_of_its_owner_is_a_conflict() {
+    let locks = Locks::in_memory();
+    let _other = locks.rw_lock("a").read().await.unwrap();
+    let _mine = locks.rw_lock("a").owner("ann").read().await.unwrap();
+    let layer = identified(LockLayer::rw_lock(&locks, "a"));
+    let service = layer.layer(counting(&Arc::default()));
+    let request = Request::put("/").header("x-user", "ann").body(()).unwrap();
+    let response = service.oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::CONFLICT);
+    assert_eq!(response.headers()["retry-after"], "1");
+}

@@ -204,7 +204,12 @@ fn options_that_can_not_be_right_fail_when_the_app_is_built() {
     let (short, long) = (Duration::from_millis(99), Duration::from_secs(31 * 24 * 60 * 60));
     let second = Duration::from_secs(1);
     // Each at its own line: axum may use the layer with its first connection, where a panic ends all.
-    let mistakes: [(&str, &dyn Fn() -> LockLayer<&'static str>); 9] = [
+    let mistakes: [(&str, &dyn Fn() -> LockLayer<&'static str>); 11] = [
+        ("empty", &|| LockLayer::mutex(&locks, "")),
+        ("control character", &|| {
+            LockLayer::mutex(&locks, "a\n".to_owned());
+            mutex()
+        }),
         ("`ttl`: 3ms", &|| mutex().ttl(Duration::from_millis(3))),
         ("`max_hold`: 99ms", &|| mutex().max_hold(short)),
         ("`max_hold`: 2678400s", &|| mutex().max_hold(long)),
@@ -219,11 +224,7 @@ fn options_that_can_not_be_right_fail_when_the_app_is_built() {
             LockLayer::rate(&locks, "a", Rate::per_second(0));
             mutex()
         }),
-        ("add `once_per`", &|| {
-            let layer = mutex().offset(second);
-            layer.layer(());
-            layer
-        }),
+        ("add `once_per` before it", &|| mutex().offset(second)),
     ];
     for (problem, mistake) in mistakes {
         let text = panics(&|| drop(mistake())).expect(problem);

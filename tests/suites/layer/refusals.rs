@@ -115,7 +115,7 @@ async fn no_refusal_names_the_lock() {
         ask(&LockLayer::mutex(&locks, "personal"), "/").await,
         ask(&LockLayer::semaphore(&locks, "personal", 1), "/").await,
         ask(&LockLayer::semaphore(&locks, "personal permits", 1), "/").await,
-        ask(&LockLayer::mutex(&locks, "personal\n"), "/").await,
+        ask(&LockLayer::mutex(&locks, key_by(|_| Some("personal\n"))), "/").await,
     ] {
         assert!(response.status() != StatusCode::OK);
         let problem = problem(response).await.to_string();
