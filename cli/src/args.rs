@@ -39,7 +39,7 @@ Exit codes:
   1    force: nobody held the lock; limit unset: none was set; doctor: there is a problem; jobs: one
        is overdue, or has a success in the future
   120  run: others hold the lock, or an operator has closed it
-  121  run: the lock was lost, and the command was ended
+  121  run: the lock was lost, and the command was ended; or its success was not recorded
   122  run: the work is done already (--once, --once-per)
   123  the server can't be reached, or refuses
   125  wrong arguments, or the tool itself failed
@@ -51,7 +51,7 @@ Otherwise `run` ends with its command's code, or 128 plus the number of the sign
 const RUN_CODES: &str = "\
 Exit codes:
   120  others hold the lock, or an operator has closed it
-  121  the lock was lost, and the command was ended
+  121  the lock was lost, and the command was ended; or its success was not recorded
   122  the work is done already (--once, --once-per, --schedule)
   123  the server can't be reached, or refuses
   125  wrong arguments, or the tool itself failed

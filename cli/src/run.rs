@@ -191,11 +191,10 @@ async fn finish(run: &Run, lease: Lease, ending: Ending, json: bool) -> Result<u
         // Its success is the reason for the lock, so that it is not recorded is a failure.
         return match lease.complete().await {
             Ok(()) => Ok(0),
+            // Whatever the reason: whoever runs it again runs the work twice.
             Err(error) => {
-                let failure = Failure::from(error);
-                let text = "the command has succeeded, but that does not count as done";
-                warn(text, json);
-                Err(failure)
+                warn("the command has succeeded, but that does not count as done", json);
+                Err(Failure::new(code::LOST, error.to_string()))
             }
         };
     }

@@ -285,7 +285,7 @@ mod values;
 /// `Result<Option<_>, E>`. If others hold the lock, the function quietly returns `()`,
 /// `None`, `Ok(())` or `Ok(None)`. Any other failure is returned as the error. If the type
 /// has no room for an error, the failure is only logged. Prefer `Result<(), E>`. A call that an
-/// operator has closed is skipped, too.
+/// operator has closed, or whose rate is used up, is skipped, too.
 ///
 /// A job that every process starts, and that succeeds once a day:
 ///
@@ -347,8 +347,8 @@ mod values;
 ///
 /// # Calls inside the body
 ///
-/// A call inside the body for the same key waits for its own caller until `wait` is over.
-/// The error then says that the caller holds the lock. A reader inside a reader also waits
+/// A call inside the body for the same key fails at once with `LockError::TimedOut`, or `Busy`
+/// without a wait, which says that the caller holds the lock. A reader inside a reader also waits
 /// if a writer came in between.
 ///
 /// With `reentrant`, a call whose caller already holds the mutex goes on under that lease.
@@ -430,6 +430,8 @@ mod values;
 /// - `LockError::Busy` in the same case, with a `wait` of zero.
 /// - `LockError::Done` if the work has succeeded before (`once`, `once_per`).
 /// - `LockError::Closed` if an operator's limit leaves no room for it, such as 0.
+/// - `LockError::RateLimited` if its `rate` is used up for the whole `wait`.
+/// - `LockError::WouldDeadlock` if it would write, and its `owner` reads or writes already.
 /// - `LockError::Store` if the store failed for the whole `wait`, and for at least a
 ///   second; at once if it refuses the client.
 /// - `LockError::Quorum` on a quorum, if too few servers agreed because too many of them
@@ -439,7 +441,8 @@ mod values;
 /// - `LockError::InvalidKey` if no lock can have the name, for example because the value of
 ///   a placeholder is empty.
 /// - `LockError::InvalidOption` if an argument that is an expression is out of its range.
-/// - `LockError::NotInstalled` if there is no client.
+/// - `LockError::NotInstalled` if there is no client, and `LockError::NoRuntime` if there is no
+///   Tokio runtime with timers.
 /// - `LockError::Unsupported` if a quorum can't do it, such as `once`.
 /// - `LockError::ShutDown` once the client was shut down.
 ///

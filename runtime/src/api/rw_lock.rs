@@ -188,7 +188,8 @@ impl RwLock {
     ///
     /// - [`LockError::WouldDeadlock`] if its [`owner`](Self::owner) reads or writes
     ///   already, and still does after a quarter of a second. The pause is for a lease that
-    ///   was dropped just before and is released in the background.
+    ///   was dropped just before and is released in the background. With a wait of zero it is
+    ///   granted beside its owner's own reads, as by [`try_write`](Self::try_write).
     /// - [`LockError::TimedOut`] if others held the lock, or were before this request in
     ///   the queue, for the whole wait.
     /// - [`LockError::Busy`] in the same case, with a wait of zero.

@@ -44,6 +44,42 @@ fn every_metric_is_described_and_documented() {
     assert_eq!(rows(&guide), rows(&reference));
 }
 
+/// The texts that a part of a source has in quotes behind an arrow.
+fn quoted(source: &str, from: &str, to: &str) -> Vec<String> {
+    let (_, part) = source.split_once(from).expect("it begins");
+    let (part, _) = part.split_once(to).expect("it ends");
+    let quoted = part.split("=> \"").skip(1).filter_map(|rest| rest.split_once('"'));
+    quoted.map(|(text, _)| text.to_owned()).collect()
+}
+
+/// What an acquisition's outcome and a loss's reason may be is in the lists of both pages.
+#[test]
+fn every_outcome_and_reason_is_documented() {
+    let attempt = read("runtime/src/state/telemetry/attempt.rs");
+    let mut outcomes = quoted(&attempt, "let outcome = match", "self.note(outcome)");
+    outcomes.extend(["acquired", "cancelled"].map(str::to_owned));
+    let error = read("runtime/src/core/error/loss_reason.rs");
+    let mut reasons = quoted(&error, "fn name(self)", "/// ");
+    // It is no loss.
+    reasons.retain(|reason| reason != "released");
+    assert!(outcomes.len() > 6 && reasons.len() > 6, "{outcomes:?} {reasons:?}");
+    let (guide, reference) = (read("docs/guide/operating.md"), read("runtime/src/metrics.md"));
+    let listed = |text: &str, from: &str, to: &str| -> String {
+        text.split(from).nth(1).and_then(|rest| rest.split(to).next()).expect(from).to_owned()
+    };
+    for (values, from, to) in [
+        (&outcomes, "The `outcome` of an acquisition", "The `reason`"),
+        (&reasons, "The `reason` of a lost lease", "Alert on"),
+    ] {
+        for text in [&guide, &reference] {
+            let list = listed(text, from, to);
+            for value in values {
+                assert!(list.contains(&format!("`{value}`")), "{value}: {list}");
+            }
+        }
+    }
+}
+
 /// The names as Prometheus has them: a histogram has three.
 pub(super) fn exported() -> BTreeSet<String> {
     let parts = |name: &String| {

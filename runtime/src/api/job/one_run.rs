@@ -67,7 +67,7 @@ impl Job {
                 ran(lock, Run::Lost);
                 return Err(LockError::ShutDown);
             }
-            Err(error @ LockError::Lost { .. }) => (Run::Lost, error.to_string()),
+            Err(error @ LockError::Lost { .. }) => (Run::Lost, Quiet(&error).to_string()),
             Err(error) => return Err(error),
         };
         // The next tick is not held up.

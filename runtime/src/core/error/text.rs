@@ -160,7 +160,17 @@ impl fmt::Display for Quiet<'_> {
             LockError::WrongKind { .. } => {
                 f.write_str("the name is in use by another kind of lock")
             }
-            error => error.fmt(f),
+            LockError::WouldDeadlock { .. } => f.write_str("its owner has it already"),
+            LockError::NotFenced { .. } => f.write_str("it has no fencing token"),
+            // It is about several names.
+            LockError::InvalidOption { option: "keys", .. } => {
+                f.write_str("a name is given twice, or too many are")
+            }
+            LockError::InvalidOption { .. }
+            | LockError::Unsupported { .. }
+            | LockError::ShutDown
+            | LockError::NotInstalled
+            | LockError::NoRuntime => self.0.fmt(f),
         }
     }
 }
