@@ -178,8 +178,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-job-sleeps-through-its-next-tick",
         20,
         "api/job/next.rs",
-        "left + Duration::from_millis(1) + jitter.mul_f64(system::chance())",
-        "left * 100 + jitter.mul_f64(system::chance())",
+        "left + Duration::from_millis(1) + system::full_jitter(jitter)",
+        "left * 100 + system::full_jitter(jitter)",
     ),
     mistake(
         "a-job-waits-a-tick-for-a-dead-run",
