@@ -17,6 +17,8 @@ pub struct ClientMistake {
     planted: Mistake,
     /// Within so many seeds of 30 s it is found; 0: no world is known to find it.
     pub within: u64,
+    /// So many times 30 s a world must last that finds it.
+    pub times: u64,
     /// Where it is looked for.
     pub only: Only,
 }
@@ -28,7 +30,12 @@ const fn mistake(
     code: &'static str,
     wrong: &'static str,
 ) -> ClientMistake {
-    ClientMistake { planted: Mistake { name, file, code, wrong }, within, only: Only::ANY }
+    ClientMistake {
+        planted: Mistake { name, file, code, wrong },
+        within,
+        times: 1,
+        only: Only::ANY,
+    }
 }
 
 /// Added to the client's root: says which mistake is switched on.
@@ -41,6 +48,11 @@ pub(crate) fn is_planted(mistake: &str) -> bool {
 ";
 
 impl ClientMistake {
+    /// The same, in worlds that last twice as long.
+    const fn in_long_worlds(self) -> Self {
+        Self { times: 2, ..self }
+    }
+
     /// The same, on these servers.
     const fn on(self, deployment: Deployment) -> Self {
         Self { only: Only { deployment: Some(deployment), ..self.only }, ..self }

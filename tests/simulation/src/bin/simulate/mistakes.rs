@@ -7,13 +7,15 @@ use leasehold_simulation::world::{CLIENT_MISTAKES, MISTAKES, Only};
 use crate::arguments::{Arguments, Planted};
 use crate::children::first_bad;
 
-/// One of them, how many seeds are tried, and where.
-type Row = (&'static str, u64, Only, Planted);
+/// One of them, how many seeds are tried, how many times as long each lasts, and where.
+type Row = (&'static str, u64, u64, Only, Planted);
 
 pub(crate) fn find_all(names: &str, arguments: &Arguments) -> ExitCode {
-    let in_scripts = MISTAKES.iter().map(|it| (it.name, it.within, it.only, Planted::Mistake(it)));
-    let in_client =
-        CLIENT_MISTAKES.iter().map(|it| (it.name(), it.within, it.only, Planted::InClient(it)));
+    let in_scripts =
+        MISTAKES.iter().map(|it| (it.name, it.within, 1, it.only, Planted::Mistake(it)));
+    let in_client = CLIENT_MISTAKES
+        .iter()
+        .map(|it| (it.name(), it.within, it.times, it.only, Planted::InClient(it)));
     let is_meant = |row: &Row| row.0.contains(names);
     let is_well = [
         find("scripts", in_scripts.filter(is_meant), arguments),
@@ -25,13 +27,15 @@ pub(crate) fn find_all(names: &str, arguments: &Arguments) -> ExitCode {
 /// Returns true if each that is looked for is found.
 fn find(place: &str, mistakes: impl Iterator<Item = Row>, arguments: &Arguments) -> bool {
     let (mut found, mut not_looked_for, mut missed) = (0, 0, Vec::new());
-    for (name, within, only, planted) in mistakes {
+    for (name, within, times, only, planted) in mistakes {
         if within == 0 {
             println!("{name:<42} not looked for here");
             not_looked_for += 1;
             continue;
         }
-        let planted = Arguments { planted: Some(planted), ..arguments.clone() }.in_worlds(only);
+        let seconds = arguments.seconds * times;
+        let planted =
+            Arguments { planted: Some(planted), seconds, ..arguments.clone() }.in_worlds(only);
         if let Some((seed, why)) = first_bad(within, &planted) {
             println!("{name:<42} seed {seed:>3}: {why}");
             found += 1;

@@ -143,11 +143,13 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "a-set-asks-with-the-limit-of-the-code",
-        200,
+        100,
         "engine/acquire/multi_atomic.rs",
         "asked.to_mut()[index] = request",
         "drop((index, request, asked.to_mut().len()))",
     )
+    // A limit must stand for 23 s before each client must know it.
+    .in_long_worlds()
     .on(Deployment::Single),
     mistake(
         "a-changed-limit-is-not-noted-by-its-own-client",
