@@ -75,6 +75,13 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// The command has succeeded, and it is not known whether that counts.
+    pub(super) fn not_recorded(error: &LockError) -> Self {
+        Self::new(code::LOST, text(error))
+    }
+}
+
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         let code = match &error {

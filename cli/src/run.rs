@@ -194,7 +194,7 @@ async fn finish(run: &Run, lease: Lease, ending: Ending, json: bool) -> Result<u
             // Whatever the reason: whoever runs it again runs the work twice.
             Err(error) => {
                 warn("the command has succeeded, but that does not count as done", json);
-                Err(Failure::new(code::LOST, error.to_string()))
+                Err(Failure::not_recorded(&error))
             }
         };
     }

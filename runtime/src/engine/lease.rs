@@ -83,6 +83,8 @@ pub struct Lease {
 enum Rest {
     /// Release it.
     Release,
+    /// The same, and a release is on its way, whose answer nobody may await.
+    Confirm,
     /// Release it, and mark its work as done.
     Complete,
     /// Release it as if it had never been granted: `hold_at_least` does not apply.
@@ -279,8 +281,7 @@ impl Drop for Lease {
                 return;
             }
             let now = self.client().store.now();
-            // Then its last command was sent, and nobody waits for the answer any more.
-            let is_in_flight = self.local().has_ended();
+            let has_ended = self.local().has_ended();
             let was_held = self.local().begin_release(now);
             let may_stay = was_held && self.rest == Rest::Release;
             if may_stay && self.hand_over(now).is_some() {
@@ -288,10 +289,10 @@ impl Drop for Lease {
             }
             self.client().keeper.forget(self.local());
             // Work that was cut off by a loss does not count as done.
-            if self.rest == Rest::Complete && (was_held || is_in_flight) {
+            if self.rest == Rest::Complete && (was_held || has_ended) {
                 self.client().keeper.complete_later(self.local());
             } else if !(may_stay && self.linger_later(now)) {
-                if is_in_flight {
+                if self.rest == Rest::Confirm {
                     self.local().note_unconfirmed_release();
                 }
                 self.client().keeper.release_later(self.local(), self.rest != Rest::TakeBack);

@@ -74,7 +74,11 @@ impl Demand {
     #[track_caller]
     pub(super) fn set_weight(&mut self, weight: Number) {
         let has_weight = matches!(self.kind, LayerKind::Semaphore { .. } | LayerKind::Rate { .. });
-        assert!(has_weight, "`weight_by` is for semaphores and rates: other locks have no weight");
+        assert!(
+            has_weight,
+            "`weight_by` is for semaphores, and for each `LayerLock` of `LockLayer::all` that is a permit \
+             or a rate: other locks have no weight"
+        );
         self.weight = Some(weight);
     }
 

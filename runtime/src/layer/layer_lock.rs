@@ -34,6 +34,8 @@ use crate::core::rate::Rate;
 #[must_use = "it is a part of `LockLayer::all`"]
 pub struct LayerLock {
     key: Arc<dyn RequestKey + Send + Sync>,
+    /// Its name, if that is the same for all requests.
+    name: Option<&'static str>,
     label: Option<&'static str>,
     pub(super) demand: Demand,
 }
@@ -100,8 +102,20 @@ impl LayerLock {
 
     #[track_caller]
     fn new<K: RequestKey + Send + Sync + 'static>(key: K, kind: LayerKind) -> Self {
-        let label = plain_name(&key);
-        Self { key: Arc::new(key), label, demand: Demand::new(kind) }
+        let name = plain_name(&key);
+        Self { key: Arc::new(key), name, label: name, demand: Demand::new(kind) }
+    }
+
+    /// The name that it has together with another one of its set, so that every request would be
+    /// refused. A lock and a rate of one name are two things; a mutex, a reader or a writer that is
+    /// named twice counts once.
+    pub(super) fn clash(&self, other: &Self) -> Option<&'static str> {
+        use LayerKind::{Mutex, Rate, RwLock};
+        let is_rate = |lock: &Self| matches!(lock.demand.kind, Rate { .. });
+        let kinds = (self.demand.kind, other.demand.kind);
+        let may_be = matches!(kinds, (Mutex, Mutex) | (RwLock, RwLock));
+        let clashes = self.name == other.name && is_rate(self) == is_rate(other) && !may_be;
+        self.name.filter(|_| clashes)
     }
 
     /// What metrics, logs and refusals call these locks, such as `"tenant"`. By default it is the

@@ -41,16 +41,32 @@ struct Away {
     pause: Duration,
 }
 
-/// When the store is looked at.
+/// When the store is looked at. What nobody has asked about for long is not known any more.
 #[derive(Clone, Copy)]
 enum Look {
     Due(Instant),
     /// Since then. Its runtime may stand still.
     Running(Instant),
-    /// It has found an answer. The next request asks for its lock.
-    Found,
-    /// A request asks for its lock, since then. It may be dropped, or pass for another part.
-    Asking(Instant),
+    /// It found an answer then. The next request asks for its lock.
+    Found(Instant),
+    /// Since the look has found an answer, a request asks for its lock; the last one began then. It may
+    /// be dropped, or wait for long.
+    Asking {
+        found: Instant,
+        asked: Instant,
+    },
+}
+
+impl Look {
+    /// Returns true if nobody has asked for so long that it may be another outage.
+    fn is_old(&self, now: Instant) -> bool {
+        match *self {
+            Self::Due(since) | Self::Found(since) | Self::Asking { asked: since, .. } => {
+                now >= since + FRESH
+            }
+            Self::Running(_) => false,
+        }
+    }
 }
 
 /// How a request goes on.
@@ -79,27 +95,35 @@ impl Outage {
         !self.state().away.is_empty()
     }
 
-    /// The way of a request.
-    pub(super) fn way(&self, part: Part) -> Way {
+    /// The way of a request that needs these parts. It passes if one of them is known to be away.
+    pub(super) fn way(&self, parts: impl Iterator<Item = Part>) -> Way {
         let mut state = self.state();
-        let now = Instant::now();
-        let Some(away) = state.away.get_mut(&part) else { return Way::Ask };
-        let way = match away.look {
-            Look::Due(due) if now >= due + FRESH => return Way::Ask,
-            Look::Due(due) if now < due => Way::Pass,
-            Look::Running(since) if now < since + FRESH => Way::Pass,
-            Look::Asking(since) if now < since + LONGEST_PAUSE => Way::Pass,
-            Look::Due(_) | Look::Running(_) => {
-                away.look = Look::Running(now);
-                Way::Look(Looking { outage: self.clone(), part })
+        let (now, mut may_answer) = (Instant::now(), Vec::new());
+        for part in parts {
+            let Some(away) = state.away.get_mut(&part) else { continue };
+            let way = match away.look {
+                look if look.is_old(now) => continue,
+                Look::Due(due) if now < due => Way::Pass,
+                Look::Running(since) if now < since + FRESH => Way::Pass,
+                Look::Asking { asked, .. } if now < asked + LONGEST_PAUSE => Way::Pass,
+                Look::Due(_) | Look::Running(_) => {
+                    away.look = Look::Running(now);
+                    Way::Look(Looking { outage: self.clone(), part })
+                }
+                Look::Found(found) | Look::Asking { found, .. } => {
+                    may_answer.push((part, found));
+                    continue;
+                }
+            };
+            state.passed += 1;
+            return way;
+        }
+        for (part, found) in may_answer {
+            if let Some(away) = state.away.get_mut(&part) {
+                away.look = Look::Asking { found, asked: now };
             }
-            Look::Found | Look::Asking(_) => {
-                away.look = Look::Asking(now);
-                return Way::Ask;
-            }
-        };
-        state.passed += 1;
-        way
+        }
+        Way::Ask
     }
 
     /// Notes that a request that began to ask then passes, because the store can't be reached.
@@ -117,10 +141,7 @@ impl Outage {
         }
         let now = Instant::now();
         // An outage that nobody asked about for a while may be another one.
-        state.away.retain(|_, away| match away.look {
-            Look::Due(due) => now < due + FRESH,
-            Look::Running(_) | Look::Found | Look::Asking(_) => true,
-        });
+        state.away.retain(|_, away| !away.look.is_old(now));
         if state.away.is_empty() {
             state.passed = 0;
             let error = Quiet(error);
@@ -138,7 +159,7 @@ impl Outage {
                 Look::Due(due) => *due = (*due).max(now + FIRST_PAUSE),
                 Look::Running(_) => {}
                 // The store answers, and refuses locks.
-                Look::Found | Look::Asking(_) => away.look_later(now),
+                Look::Found(_) | Look::Asking { .. } => away.look_later(now),
             }
         }
     }
@@ -149,8 +170,8 @@ impl Outage {
     pub(super) fn settled(&self, part: &Part, begun: Instant, lock: &'static str) {
         let counts = match self.state().away.get(part).map(|away| away.look) {
             Some(Look::Due(due)) => begun >= due + FRESH,
-            Some(Look::Asking(since)) => begun >= since,
-            Some(Look::Running(_) | Look::Found) | None => false,
+            Some(Look::Found(found) | Look::Asking { found, .. }) => begun >= found,
+            Some(Look::Running(_)) | None => false,
         };
         if counts {
             self.answered(part, lock);
@@ -181,10 +202,18 @@ impl Away {
 }
 
 impl Looking {
+    /// Which part of the store is looked at.
+    pub(super) fn part(&self) -> &Part {
+        &self.part
+    }
+
     /// Notes what the look has found.
     pub(super) fn found(self, answers: bool) {
-        if answers && let Some(away) = self.outage.state().away.get_mut(&self.part) {
-            away.look = Look::Found;
+        if answers
+            && let Some(away) = self.outage.state().away.get_mut(&self.part)
+            && matches!(away.look, Look::Running(_))
+        {
+            away.look = Look::Found(Instant::now());
         }
     }
 }
@@ -199,3 +228,6 @@ impl Drop for Looking {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

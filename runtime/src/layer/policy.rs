@@ -142,11 +142,19 @@ impl Policy {
                 Err(Denied::Because(error)) if error.is_outage() => {
                     outage.failed(parts, begun, label, error);
                 }
+                // Of none is the store asked; of a rate that is waited for, perhaps not.
                 Err(
-                    // Of none is the store asked.
-                    Denied::Because(LockError::ShutDown | LockError::Closed { .. })
+                    Denied::Because(
+                        LockError::ShutDown
+                        | LockError::Closed { .. }
+                        | LockError::InvalidKey { .. }
+                        | LockError::InvalidOption { .. }
+                        | LockError::Unsupported { .. },
+                    )
                     | Denied::Crowded { .. },
                 ) => {}
+                Err(Denied::Because(LockError::RateLimited { .. })) if waits => {}
+                Err(Denied::Because(error)) if error.is_held_by_caller() => {}
                 Ok(_) | Err(Denied::Because(_)) => {
                     parts.for_each(|part| outage.settled(&part, begun, label));
                 }
@@ -161,21 +169,20 @@ impl Policy {
         if !self.fails_open || !self.outage.is_known() {
             return false;
         }
-        let label = lock.key.log_label();
-        self.parts(lock).any(|part| {
-            let Some(asked) = lock.look(&part, share) else { return false };
-            match self.outage.way(part) {
-                Way::Ask => return false,
-                Way::Pass => {}
-                Way::Look(looking) => {
-                    if let Ok(runtime) = Handle::try_current() {
-                        runtime.spawn(async move { looking.found(asked.finds_answer().await) });
-                    }
+        // What would be refused without the store does not pass.
+        let parts = self.parts(lock).filter(|part| lock.look(part, share).is_some());
+        match self.outage.way(parts) {
+            Way::Ask => return false,
+            Way::Pass => {}
+            Way::Look(looking) => {
+                let asked = lock.look(looking.part(), share);
+                if let (Some(asked), Ok(runtime)) = (asked, Handle::try_current()) {
+                    runtime.spawn(async move { looking.found(asked.finds_answer().await) });
                 }
             }
-            telemetry::passed_open(self.demand.kind.name(), label);
-            true
-        })
+        }
+        telemetry::passed_open(self.demand.kind.name(), lock.key.log_label());
+        true
     }
 
     /// What fails together with each of a request's locks.

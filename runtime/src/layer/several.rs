@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 
+use super::demand::assert_none;
 use super::key::{KeyError, RequestKey};
 use super::layer_lock::LayerLock;
 use super::lock_layer::LockLayer;
@@ -57,7 +58,8 @@ impl LockLayer<SetKey> {
     ///
     /// # Panics
     ///
-    /// When the app is built, if there is no lock, or if there are more than 64.
+    /// When the app is built, if there is no lock, if there are more than 64, or if one name is given
+    /// twice, other than for two mutexes, two read-write locks, or a lock and a rate.
     ///
     /// # Examples
     ///
@@ -80,6 +82,13 @@ impl LockLayer<SetKey> {
         let set: Arc<[_]> = set.into_iter().collect();
         let count = set.len();
         assert!((1..=MAX_KEYS).contains(&count), "a layer has 1 to {MAX_KEYS} locks, not {count}");
+        let mut pairs =
+            set.iter().enumerate().flat_map(|(n, one)| set[..n].iter().map(move |it| (one, it)));
+        assert_none(pairs.find_map(|(one, other)| one.clash(other)).map(|name| {
+            format!(
+                "two of its locks have the name `{name}`; name it once: one name is one kind, and a permit or a rate has the weight of both"
+            )
+        }));
         let mut layer = Self::of(locks.locks(), SetKey(()), LayerKind::Set);
         layer.policy().set = Some(set);
         layer

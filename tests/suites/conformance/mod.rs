@@ -298,6 +298,23 @@ const LIVE: Duration = Duration::from_secs(10);
 
 const FIRST: QueuePosition = QueuePosition::New { age: Duration::ZERO };
 
+/// Asks for a request that has ended. A quorum counts it as busy while a server is late that has its
+/// end, or the end of another.
+async fn has_ended(backend: &impl Backend, request: &Request) {
+    let answer = async || match acquire(backend, request).await {
+        Attempt::Busy { .. } if !backend.store().has_queue() => None,
+        answer => Some(answer),
+    };
+    let begun = std::time::Instant::now();
+    loop {
+        match answer().await {
+            Some(answer) => return assert_eq!(answer, Attempt::Ended),
+            None => assert!(begun.elapsed() < LONG, "it stays busy"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 async fn ask(
     backend: &impl Backend,
     request: &Request,

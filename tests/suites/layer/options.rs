@@ -204,7 +204,15 @@ fn options_that_can_not_be_right_fail_when_the_app_is_built() {
     let (short, long) = (Duration::from_millis(99), Duration::from_secs(31 * 24 * 60 * 60));
     let second = Duration::from_secs(1);
     // Each at its own line: axum may use the layer with its first connection, where a panic ends all.
-    let mistakes: [(&str, &dyn Fn() -> LockLayer<&'static str>); 11] = [
+    let mistakes: [(&str, &dyn Fn() -> LockLayer<&'static str>); 13] = [
+        ("the name `a`", &|| {
+            LockLayer::all(&locks, [LayerLock::permit("a", 2), LayerLock::permit("a", 2)]);
+            mutex()
+        }),
+        ("the name `a`", &|| {
+            LockLayer::all(&locks, [LayerLock::permit("a", 2), LayerLock::mutex("a")]);
+            mutex()
+        }),
         ("empty", &|| LockLayer::mutex(&locks, "")),
         ("control character", &|| {
             LockLayer::mutex(&locks, "a\n".to_owned());
@@ -232,5 +240,10 @@ fn options_that_can_not_be_right_fail_when_the_app_is_built() {
         assert!(text.contains(problem), "{problem}: {text}");
     }
     assert_eq!(panics(&|| drop(permits(1).layer(()))), None);
+    let [mutexes, readers] =
+        [LayerLock::mutex("a"), LayerLock::rw_lock("b")].map(|it| [it.clone(), it]);
+    let others = [LayerLock::permit("c", 1), LayerLock::rate("c", Rate::per_second(1))];
+    let set = [mutexes, readers, others].concat();
+    assert_eq!(panics(&|| drop(LockLayer::all(&locks, set.clone()))), None);
     assert_eq!(panics(&|| drop(mutex().once_per(second).offset(second / 2).layer(()))), None);
 }

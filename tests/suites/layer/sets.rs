@@ -342,7 +342,8 @@ async fn requests_pass_without_their_locks_while_the_store_is_away() {
 #[tokio::test]
 async fn a_name_that_is_given_twice_is_the_servers_mistake() {
     let locks = Locks::in_memory();
-    let layer = LockLayer::all(&locks, [LayerLock::mutex("a"), LayerLock::permit("a", 2)]);
+    let a = || key_by(|_| Some("a"));
+    let layer = LockLayer::all(&locks, [LayerLock::mutex(a()), LayerLock::permit(a(), 2)]);
     let response = layer.layer(counting(&Arc::default())).oneshot(of("a")).await.unwrap();
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
 }

@@ -164,7 +164,7 @@ impl fmt::Display for Quiet<'_> {
             LockError::NotFenced { .. } => f.write_str("it has no fencing token"),
             // It is about several names.
             LockError::InvalidOption { option: "keys", .. } => {
-                f.write_str("a name is given twice, or too many are")
+                f.write_str("a name is given twice, or none or too many are")
             }
             LockError::InvalidOption { .. }
             | LockError::Unsupported { .. }

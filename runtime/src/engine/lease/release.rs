@@ -68,6 +68,7 @@ impl Lease {
         }
         let mut tries_left = TRIES;
         if was_held && let Some(asking) = self.begin_lingering(now) {
+            self.rest = Rest::Confirm;
             // Boxed: a release that does not ask has no room for it.
             match Box::pin(settle(asking, self.local(), &self.client().keeper)).await {
                 Ok(ended) => {
@@ -78,17 +79,18 @@ impl Lease {
                         Some(_) => Ok(Released::Free),
                     };
                 }
-                Err(error) => note_unknown(self.local(), &error),
+                Err(error) => self.note_failure(&error),
             }
         }
         loop {
             tries_left -= 1;
             let answer = self.local().send_release(was_held);
+            self.rest = Rest::Confirm;
             // A task of this process that asks from now on is behind this release.
             self.end_turn();
             match answer.await {
                 Err(error) => {
-                    note_unknown(self.local(), &error);
+                    self.note_failure(&error);
                     if !error.is_passing || tries_left == 0 {
                         return Err(LockError::store(Step::Release, self.key(), error));
                     }
@@ -182,14 +184,22 @@ impl Lease {
     #[cfg(feature = "tower")]
     async fn release_after_loss(&mut self) {
         self.client().keeper.forget(self.local());
-        match self.local().send_release(false).await {
+        let answer = self.local().send_release(false);
+        self.rest = Rest::Confirm;
+        match answer.await {
             Ok(answer) => {
                 self.rest = Rest::Nothing;
                 self.client().keeper.cancel_late_grant(self.local());
                 self.local().count_out(self.local().is_released_by(answer));
             }
-            Err(error) => note_unknown(self.local(), &error),
+            Err(error) => self.note_failure(&error),
         }
+    }
+
+    /// Notes that a release has failed, which may have taken effect.
+    fn note_failure(&mut self, error: &StoreError) {
+        note_unknown(self.local(), error);
+        self.rest = Rest::Release;
     }
 
     /// The error of a lease that the store does not hold any more.
