@@ -197,6 +197,19 @@ fn work_succeeds_once() {
     );
 }
 
+/// Whoever runs it again does the work twice.
+#[test]
+fn a_success_that_is_not_recorded_has_a_code_of_its_own() {
+    for once in [["--once", "1h"], ["--once-per", "366days"]] {
+        let server = Server::start();
+        let script = format!("redis-cli -p {} shutdown nosave; exit 0", server.port());
+        let run = ["run", "mail", once[0], once[1], "--", "sh", "-c", &script];
+        let told = tell(&server, &run);
+        assert_eq!(told.code, 121, "{told:?}");
+        assert!(told.err.contains("but that does not count as done"), "{told:?}");
+    }
+}
+
 #[test]
 fn permits_are_counted() {
     let server = Server::start();

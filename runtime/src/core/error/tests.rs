@@ -8,6 +8,7 @@ use super::*;
 use crate::core::limit_override::{LimitOf, LimitOverride};
 use crate::core::lock_key::LockKey;
 use crate::core::no_majority::NoMajority;
+use crate::core::rate::Rate;
 
 /// As a driver's: it prints its source, and returns it as well.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ impl Error for Twice {
 
 fn all() -> Vec<LockError> {
     use LockError::{
-        Busy, Closed, InvalidOption, Lost, NoRuntime, NotFenced, NotInstalled, Quorum, ShutDown,
-        Store, TicketEnded, TimedOut, Unsupported, WouldDeadlock, WrongKind,
+        Busy, Closed, Done, InvalidOption, Lost, NoRuntime, NotFenced, NotInstalled, Quorum,
+        RateLimited, ShutDown, Store, TicketEnded, TimedOut, Unsupported, WouldDeadlock, WrongKind,
     };
     let key = || LockKey::new("order:42").unwrap();
     let failed = "redis-1:6379: connection refused";
@@ -58,7 +59,15 @@ fn all() -> Vec<LockError> {
             cause: Box::new(Twice(std::io::Error::other("connection refused"))),
             label: None,
         },
+        Done {
+            key: key(),
+            completed: std::time::UNIX_EPOCH,
+            until: std::time::UNIX_EPOCH,
+            retry_after: Duration::from_secs(1),
+        },
+        RateLimited { key: key(), rate: Rate::per_second(1), retry_after: Duration::from_secs(1) },
         LockError::invalid_key("", "it is empty"),
+        InvalidOption { option: "keys", problem: "`order:42` is named twice".into() },
         InvalidOption { option: "ttl", problem: "it is zero".into() },
         WrongKind { key: key() },
         WouldDeadlock { key: key() },
@@ -110,6 +119,15 @@ fn one_line_says_the_cause() {
         for text in [whole, quiet] {
             assert_eq!(text.contains("connection refused"), error.is_store_failure(), "{text}");
         }
+    }
+}
+
+/// In logs above debug.
+#[test]
+fn a_quiet_text_does_not_name_the_lock() {
+    for error in all() {
+        let quiet = Quiet(&error).to_string();
+        assert!(!quiet.contains("order:42") && !quiet.is_empty(), "{error:?}: {quiet}");
     }
 }
 
