@@ -73,8 +73,15 @@ pub(super) async fn a_repeated_ask_is_one_run(backend: &impl Backend) {
 pub(super) async fn a_run_is_shown_while_it_runs(backend: &impl Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lease = once_per(&here, "a", AGE).note("TICKET-7").lock().await.unwrap();
-    let seen = job(&elsewhere, "a").await.unwrap();
-    let running = seen.running.expect("it runs");
+    // Its client introduces itself in the background.
+    let (seen, running) = loop {
+        let mut seen = job(&elsewhere, "a").await.unwrap();
+        let running = seen.running.take().expect("it runs");
+        if running.client.is_some() {
+            break (seen, running);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
     assert_eq!((running.note.as_deref(), seen.failed_runs), (Some("TICKET-7"), 0));
     assert_eq!(running.client.map(|client| client.process), Some(std::process::id()));
     lease.release().await.unwrap();
