@@ -31,6 +31,7 @@ mod script_lines;
 mod servers;
 mod shared;
 mod standstill;
+mod told_losses;
 mod turns;
 mod upgrades;
 mod version;
@@ -51,6 +52,7 @@ pub use self::plan::{Deployment, Only, Plan};
 pub use self::script_lines::ScriptLine;
 use self::servers::Servers;
 use self::shared::Shared;
+use self::told_losses::LossListener;
 use crate::network::{LATENCY, Micros, Network};
 use crate::trace::Trace;
 
@@ -81,6 +83,7 @@ pub fn run(plan: &Plan) -> Report {
     let network = Rc::new(RefCell::new(Network::new(rng.fork(), trace)));
     let servers = Servers::start(plan, &mut network.borrow_mut());
     let shared = Arc::new(Shared::new(Trace::new(plan.printed.clone())));
+    let _listening = tracing::subscriber::set_default(LossListener::new(plan, shared.clone()));
     let mut director =
         Director::new(plan.clone(), network.clone(), servers, shared.clone(), rng.fork());
     work(plan, &mut director, &mut rng);

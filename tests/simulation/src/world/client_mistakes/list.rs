@@ -142,6 +142,14 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
          (self.live, self.ttl) = (live.unwrap_or_default(), self.request.ttl);",
     ),
     mistake(
+        "a-release-that-nobody-awaits-is-forgotten",
+        0,
+        "engine/lease.rs",
+        "self.local().note_unconfirmed_release();",
+        "self.local().has_ended();",
+    )
+    .on(Deployment::Single),
+    mistake(
         "a-set-asks-with-the-limit-of-the-code",
         100,
         "engine/acquire/multi_atomic.rs",

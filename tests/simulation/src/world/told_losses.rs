@@ -1,0 +1,75 @@
+//! What the clients tell of losses. Where no server has forgotten anything, no clock was set, and all run
+//! as fast as a client expects, no record is gone before its time: a client that says so takes its own
+//! release for somebody else's.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use super::plan::{Deployment, Plan};
+use super::shared::Shared;
+use super::turns::now;
+
+/// Reads the clients' log.
+pub(super) struct LossListener {
+    shared: Arc<Shared>,
+    /// A minority of a quorum can lose records.
+    is_sure: bool,
+}
+
+impl LossListener {
+    pub(super) fn new(plan: &Plan, shared: Arc<Shared>) -> Self {
+        let is_sure = plan.deployment == Deployment::Single && plan.clocks.are_close();
+        Self { shared, is_sure }
+    }
+}
+
+impl Subscriber for LossListener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() <= Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        let is_gone = line.is_loss && line.reason == "gone";
+        if is_gone && self.is_sure && !self.shared.was_forgotten() {
+            self.shared.violation(format!("loss: a lease is told to be gone, at {} ns", now()));
+        }
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[derive(Default)]
+struct Line {
+    is_loss: bool,
+    reason: String,
+}
+
+impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "reason" {
+            value.clone_into(&mut self.reason);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.is_loss = format!("{value:?}") == "a lease was lost";
+        }
+    }
+}
