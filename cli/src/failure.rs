@@ -73,9 +73,7 @@ impl Failure {
             Self::ClosedPipe => 0,
         }
     }
-}
 
-impl Failure {
     /// The command has succeeded, and it is not known whether that counts.
     pub(super) fn not_recorded(error: &LockError) -> Self {
         Self::new(code::LOST, text(error))

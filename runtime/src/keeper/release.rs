@@ -34,11 +34,7 @@ pub(super) fn release(
     activity: ActivityGuard,
 ) -> Job {
     Box::pin(async move {
-        let note = |error: &StoreError| {
-            if error.outcome == Outcome::Unknown {
-                local.note_unconfirmed_release();
-            }
-        };
+        let note = |error: &StoreError| local.note_failed_release(error);
         let release = || local.send_release(was_held).inspect_err(note);
         let of = (&local.request.key, local.request.ttl);
         if let Some(answer) = retry_until_over(&store, &limit, of, "released", release).await {

@@ -86,7 +86,8 @@ impl LockLayer<SetKey> {
             set.iter().enumerate().flat_map(|(n, one)| set[..n].iter().map(move |it| (one, it)));
         assert_none(pairs.find_map(|(one, other)| one.clash(other)).map(|name| {
             format!(
-                "two of its locks have the name `{name}`; name it once: one name is one kind, and a permit or a rate has the weight of both"
+                "two of its locks have the name `{name}`; name it once: one name is one kind, and a \
+                 permit or a rate has the weight of both"
             )
         }));
         let mut layer = Self::of(locks.locks(), SetKey(()), LayerKind::Set);

@@ -5,6 +5,7 @@ use std::any::Any;
 use http::Extensions;
 use http::request::Parts;
 
+use super::demand::assert_none;
 use super::key::{KeyError, NoValue, RequestKey};
 use super::request_values::RequestValues;
 use super::template::{self, Piece, Source, has_source};
@@ -30,8 +31,8 @@ use crate::core::log_rate::seldom;
 /// A request without one of the values is refused with status 400 and never passes without
 /// a lock. So is a request with a value that is empty, that is there more than once, or that
 /// is not text (ASCII in a header, UTF-8 elsewhere). If the server is to blame, because nobody
-/// sets the extension or the peer is unknown, the status is 500. For requests that may pass without a
-/// lock, use [`key_by`](super::key_by).
+/// sets the extension or the peer is unknown, the status is 500. For requests that may pass
+/// without a lock, use [`key_by`](super::key_by).
 ///
 /// `{peer}` is axum's `ConnectInfo<SocketAddr>`, so serve the app with
 /// `into_make_service_with_connect_info::<SocketAddr>()`. Without axum, put a `SocketAddr` or
@@ -272,10 +273,10 @@ pub(super) fn plain_name<K: 'static>(key: &K) -> Option<&'static str> {
     }
     // Its braces may come from values.
     if let Some(name) = <dyn Any>::downcast_ref::<String>(key) {
-        assert_name(name);
+        assert_none(LockKey::new(name).err());
     }
     let name = *<dyn Any>::downcast_ref::<&'static str>(key)?;
-    assert_name(name);
+    assert_none(LockKey::new(name).err());
     assert!(
         !has_source(name),
         "the key {name:?} is one lock for all requests: write `template_key({name:?})`"
@@ -286,13 +287,6 @@ pub(super) fn plain_name<K: 'static>(key: &K) -> Option<&'static str> {
          `axum`) or `key_by(…)` for one lock each"
     );
     Some(name)
-}
-
-#[track_caller]
-fn assert_name(name: &str) {
-    if let Err(problem) = LockKey::new(name) {
-        panic!("a `LockLayer` would refuse every request: {problem}");
-    }
 }
 
 #[cfg(test)]

@@ -174,18 +174,6 @@ impl LocalLease {
         store.release(request, keep)
     }
 
-    /// Notes that a release got no answer.
-    pub(crate) fn note_unconfirmed_release(&self) {
-        self.is_release_unconfirmed.store(true, Ordering::Release);
-    }
-
-    /// Returns true if this answer to a release means that a release ended the lease: this one, or
-    /// one before it that got no answer.
-    pub(crate) fn is_released_by(&self, answer: Ended) -> bool {
-        let is_unconfirmed = self.is_release_unconfirmed.load(Ordering::Acquire);
-        !matches!(answer, Ended::NotHeld(_)) || is_unconfirmed
-    }
-
     /// The options that are left for a process that adopts the lease.
     pub(crate) fn remaining_options(&self) -> Options {
         self.deadlines.remaining_options(self.context.store.now())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Lease, Released, Rest, TRIES};
-use crate::core::error::{LockError, LossReason, Outcome, Step};
+use crate::core::error::{LockError, LossReason, Step};
 use crate::keeper::{Keeper, report_late_loss};
 use crate::local_queue::Asking;
 use crate::state::lease::LocalLease;
@@ -198,7 +198,7 @@ impl Lease {
 
     /// Notes that a release has failed, which may have taken effect.
     fn note_failure(&mut self, error: &StoreError) {
-        note_unknown(self.local(), error);
+        self.local().note_failed_release(error);
         self.rest = Rest::Release;
     }
 
@@ -257,19 +257,12 @@ impl Lease {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    note_unknown(&local, &error);
+                    local.note_failed_release(&error);
                     keeper.release_later(&local, true);
                 }
             }
         }));
         true
-    }
-}
-
-/// Notes whether a release, or what came in its place, may have taken effect.
-fn note_unknown(local: &LocalLease, error: &StoreError) {
-    if error.outcome == Outcome::Unknown {
-        local.note_unconfirmed_release();
     }
 }
 
