@@ -83,8 +83,6 @@ pub struct Lease {
 enum Rest {
     /// Release it.
     Release,
-    /// The same, and a release is on its way, whose answer nobody may await.
-    Confirm,
     /// Release it, and mark its work as done.
     Complete,
     /// Release it as if it had never been granted: `hold_at_least` does not apply.
@@ -259,8 +257,8 @@ impl Lease {
         LockError::Lost { key: self.key().clone(), reason }
     }
 
-    fn end_turn(&mut self) {
-        if let Some(turn) = self.turn.take() {
+    fn end_turn(&self, turn: Option<TurnId>) {
+        if let Some(turn) = turn {
             self.shared.queues.end_turn(&self.local().request, turn);
         }
     }
@@ -292,13 +290,10 @@ impl Drop for Lease {
             if self.rest == Rest::Complete && (was_held || has_ended) {
                 self.client().keeper.complete_later(self.local());
             } else if !(may_stay && self.linger_later(now)) {
-                if self.rest == Rest::Confirm {
-                    self.local().note_unconfirmed_release();
-                }
                 self.client().keeper.release_later(self.local(), self.rest != Rest::TakeBack);
             }
         }
-        self.end_turn();
+        self.end_turn(self.turn);
     }
 }
 

@@ -34,9 +34,7 @@ pub(super) async fn report_loss(store: &Arc<dyn Store>, local: &LocalLease, reas
 /// Counts a lease out whose end the store has answered. If it had ended before, that is reported.
 pub(super) async fn note_end(store: &Arc<dyn Store>, local: &LocalLease, answer: Ended) {
     match answer {
-        Ended::NotHeld(reason) if !local.is_released_by(answer) => {
-            report_late_loss(store, local, reason).await;
-        }
+        Ended::NotHeld(reason) => _ = report_late_loss(store, local, reason).await,
         _ => _ = local.count_out(true),
     }
 }

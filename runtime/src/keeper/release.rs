@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::TryFutureExt;
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
@@ -34,8 +33,7 @@ pub(super) fn release(
     activity: ActivityGuard,
 ) -> Job {
     Box::pin(async move {
-        let note = |error: &StoreError| local.note_failed_release(error);
-        let release = || local.send_release(was_held).inspect_err(note);
+        let release = || local.send_release(was_held);
         let of = (&local.request.key, local.request.ttl);
         if let Some(answer) = retry_until_over(&store, &limit, of, "released", release).await {
             note_end(&store, &local, answer).await;

@@ -7,6 +7,7 @@ mod deadlines;
 mod grant;
 mod loss;
 mod phase;
+mod releasing;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -25,7 +26,7 @@ use super::telemetry;
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::core::options::Options;
-use crate::store::{Ask, Ended, Kind, Reply, Request, Success, TickTimes};
+use crate::store::{Request, Success, TickTimes};
 
 /// One lease, as its holder knows it.
 #[derive(Debug)]
@@ -47,8 +48,8 @@ pub(crate) struct LocalLease {
     is_counted_out: AtomicBool,
     /// The store may forget its request when it is released: see [`GrantTimes`].
     is_all_answered: bool,
-    /// A release got no answer, so the next one may find nothing.
-    is_release_unconfirmed: AtomicBool,
+    /// A command was sent that may have released it, so the next one may find nothing.
+    may_be_released: AtomicBool,
     /// A newer acquisition may end it at any time.
     is_replaceable: bool,
     phase: Phase,
@@ -83,7 +84,7 @@ impl LocalLease {
             // Commands that mark it may arrive late.
             is_all_answered: times.is_all_answered && !is_replaceable,
             is_replaceable,
-            is_release_unconfirmed: AtomicBool::new(false),
+            may_be_released: AtomicBool::new(false),
             phase: Phase::default(),
             #[cfg(feature = "metrics")]
             lasting: telemetry::LastingHold::default(),
@@ -159,19 +160,6 @@ impl LocalLease {
         // Most leases have no `hold_at_least`: they skip the clock.
         let is_kept = self.deadlines.is_kept();
         if is_kept { self.deadlines.keep(self.context.store.now()) } else { Duration::ZERO }
-    }
-
-    /// Sends its release. If it was held to its end, the rest of `hold_at_least` stays. The store
-    /// may forget the request then, if nothing of it can arrive late.
-    pub(crate) fn send_release(&self, was_held: bool) -> Reply<Ended> {
-        let (store, request) = (&self.context.store, &self.request);
-        let pause = self.pause.get().copied().unwrap_or_default();
-        let keep = if was_held { self.keep().max(pause) } else { Duration::ZERO };
-        let may_forget = was_held && keep.is_zero() && request.kind == Kind::Mutex;
-        if may_forget && self.is_all_answered {
-            return store.release_and_forget(request);
-        }
-        store.release(request, keep)
     }
 
     /// The options that are left for a process that adopts the lease.
@@ -312,7 +300,7 @@ impl LocalLease {
             debug_assert!(self.phase.lost() == Some(reason), "it ends in two ways");
             self.changed.notify_waiters();
             // A shutdown waits until a release has ended it.
-            if reason != LossReason::ShutDown && !reason.ends_by_release() {
+            if !reason.is_stored() {
                 self.count_out(false);
             }
             self.count_end(self.context.store.now());

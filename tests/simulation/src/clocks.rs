@@ -63,7 +63,7 @@ impl Clocks {
 
     /// Returns true if they are no further apart than a client expects.
     pub(crate) fn are_close(self) -> bool {
-        self.servers + self.processes < 10_000
+        self.servers + self.processes <= 10_000
     }
 
     /// How long this time of a process's clock may last.

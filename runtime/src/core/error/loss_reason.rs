@@ -80,6 +80,12 @@ impl LossReason {
         matches!(self, Self::MaxHold | Self::Replaced)
     }
 
+    /// Returns true if the store still has the lease: its holder has not released it, and nobody has taken
+    /// it away.
+    pub(crate) fn is_stored(self) -> bool {
+        self == Self::ShutDown || self.ends_by_release()
+    }
+
     /// Why a ticket can't be adopted whose lease ended so.
     pub(super) fn of_ticket(self) -> &'static str {
         match self {

@@ -66,52 +66,41 @@ impl Lease {
         if !was_held && let Some(reason) = self.local().loss() {
             return Err(self.lost_by(reason));
         }
-        let mut tries_left = TRIES;
         if was_held && let Some(asking) = self.begin_lingering(now) {
-            self.rest = Rest::Confirm;
             // Boxed: a release that does not ask has no room for it.
-            match Box::pin(settle(asking, self.local(), &self.client().keeper)).await {
-                Ok(ended) => {
-                    self.rest = Rest::Nothing;
-                    return match ended {
-                        None => Ok(Released::Lingers),
-                        Some(Ended::NotHeld(reason)) => Err(self.lost_on_store(reason).await),
-                        Some(_) => Ok(Released::Free),
-                    };
-                }
-                Err(error) => self.note_failure(&error),
+            let asked = Box::pin(settle(asking, self.local(), &self.client().keeper)).await;
+            if let Ok(ended) = asked {
+                self.rest = Rest::Nothing;
+                return match ended {
+                    None => Ok(Released::Lingers),
+                    Some(Ended::NotHeld(reason)) => Err(self.lost_on_store(reason).await),
+                    Some(_) => Ok(Released::Free),
+                };
             }
         }
+        let mut tries_left = TRIES;
         loop {
             tries_left -= 1;
+            let turn = self.turn.take();
             let answer = self.local().send_release(was_held);
-            self.rest = Rest::Confirm;
             // A task of this process that asks from now on is behind this release.
-            self.end_turn();
+            self.end_turn(turn);
             match answer.await {
-                Err(error) => {
-                    self.note_failure(&error);
-                    if !error.is_passing || tries_left == 0 {
-                        return Err(LockError::store(Step::Release, self.key(), error));
-                    }
+                Err(error) if !error.is_passing || tries_left == 0 => {
+                    return Err(LockError::store(Step::Release, self.key(), error));
                 }
+                Err(_) => {}
                 Ok(answer) => {
                     self.rest = Rest::Nothing;
                     self.client().keeper.cancel_late_grant(self.local());
-                    let is_released = self.local().is_released_by(answer);
-                    if is_released {
-                        self.local().count_out(true);
-                    }
-                    return match answer {
-                        Ended::Kept => Ok(Released::Kept),
-                        Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
-                        Ended::NotHeld(reason) if !is_released || !was_held => {
-                            Err(self.lost_on_store(reason).await)
-                        }
-                        // Not held after a release that had no answer, and not known
-                        // to be lost before: that one did it.
-                        Ended::Released | Ended::NotHeld(_) => Ok(Released::Free),
+                    let released = match answer {
+                        Ended::NotHeld(reason) => return Err(self.lost_on_store(reason).await),
+                        Ended::Released => Released::Free,
+                        Ended::Kept => Released::Kept,
+                        Ended::StillHeld(left) => Released::StillHeld(left),
                     };
+                    self.local().count_out(true);
+                    return Ok(released);
                 }
             }
         }
@@ -184,22 +173,12 @@ impl Lease {
     #[cfg(feature = "tower")]
     async fn release_after_loss(&mut self) {
         self.client().keeper.forget(self.local());
-        let answer = self.local().send_release(false);
-        self.rest = Rest::Confirm;
-        match answer.await {
-            Ok(answer) => {
-                self.rest = Rest::Nothing;
-                self.client().keeper.cancel_late_grant(self.local());
-                self.local().count_out(self.local().is_released_by(answer));
-            }
-            Err(error) => self.note_failure(&error),
+        // If it fails, the keeper goes on.
+        if let Ok(answer) = self.local().send_release(false).await {
+            self.rest = Rest::Nothing;
+            self.client().keeper.cancel_late_grant(self.local());
+            self.local().count_out(!matches!(answer, Ended::NotHeld(_)));
         }
-    }
-
-    /// Notes that a release has failed, which may have taken effect.
-    fn note_failure(&mut self, error: &StoreError) {
-        self.local().note_failed_release(error);
-        self.rest = Rest::Release;
     }
 
     /// The error of a lease that the store does not hold any more.
@@ -256,10 +235,7 @@ impl Lease {
                     report_late_loss(&store, &local, reason).await;
                 }
                 Ok(_) => {}
-                Err(error) => {
-                    local.note_failed_release(&error);
-                    keeper.release_later(&local, true);
-                }
+                Err(_) => keeper.release_later(&local, true),
             }
         }));
         true
@@ -273,7 +249,8 @@ async fn settle(
     local: &Arc<LocalLease>,
     keeper: &Keeper,
 ) -> Result<Option<Ended>, StoreError> {
-    let ended = asking.settle().await?;
+    let sent = local.begin_to_send_release();
+    let ended = asking.settle().await.transpose().map(|it| sent.answered(it)).transpose()?;
     if !matches!(ended, Some(Ended::NotHeld(_))) {
         local.count_out(true);
     }

@@ -1,14 +1,11 @@
-//! How tasks wait for the end of a lease, and what the answers to its release mean.
-
-use std::sync::atomic::Ordering;
+//! How tasks wait for the end of a lease.
 
 use tokio::task::consume_budget;
 
 use super::LocalLease;
 use super::deadlines::LONGEST_SLEEP;
-use crate::core::error::{LockError, LossReason, Outcome};
+use crate::core::error::{LockError, LossReason};
 use crate::core::timers::runtime_with_timers;
-use crate::store::{Ended, StoreError};
 
 impl LocalLease {
     /// Resolves when it is not held any more and somebody has noticed.
@@ -56,25 +53,5 @@ impl LocalLease {
         let is_gone =
             said == LossReason::Expired && self.context.store.now() < self.deadlines.deadline();
         if is_gone { LossReason::Gone } else { said }
-    }
-
-    /// Notes that a release got no answer.
-    pub(crate) fn note_unconfirmed_release(&self) {
-        self.is_release_unconfirmed.store(true, Ordering::Release);
-    }
-
-    /// Returns true if this answer to a release means that a release ended the lease: this one, or
-    /// one before it that got no answer.
-    pub(crate) fn is_released_by(&self, answer: Ended) -> bool {
-        let is_unconfirmed = self.is_release_unconfirmed.load(Ordering::Acquire);
-        !matches!(answer, Ended::NotHeld(_)) || is_unconfirmed
-    }
-
-    /// Notes that a release, or what came in its place, has failed with this error, and may have taken
-    /// effect.
-    pub(crate) fn note_failed_release(&self, error: &StoreError) {
-        if error.outcome == Outcome::Unknown {
-            self.note_unconfirmed_release();
-        }
     }
 }

@@ -37,7 +37,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     mistake(
         "a-forgetting-release-leaves-late-copies",
         0,
-        "state/lease.rs",
+        "state/lease/releasing.rs",
         "may_forget && self.is_all_answered",
         "may_forget",
     )
@@ -143,10 +143,10 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "a-release-that-nobody-awaits-is-forgotten",
-        0,
-        "engine/lease.rs",
-        "self.local().note_unconfirmed_release();",
-        "self.local().has_ended();",
+        100,
+        "state/lease/releasing.rs",
+        "self.may_be_released.swap(true, Ordering::AcqRel)",
+        "self.may_be_released.swap(false, Ordering::AcqRel)",
     )
     .on(Deployment::Single),
     mistake(
