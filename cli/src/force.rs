@@ -44,22 +44,32 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
              that, end it as above instead.",
         );
     }
-    if !force.yes && !is_agreed(force, &lock, &chosen).await? {
+    let is_asked = !force.yes;
+    if is_asked && !is_agreed(force, &lock, &chosen).await? {
         return Err(Failure::new(code::NOTHING_DONE, "nothing was done"));
+    }
+    if is_asked && lock.held == 0 && locks.inspect(&key).await?.held > 0 {
+        let text = format!("somebody holds `{key}` by now: nothing was done");
+        return Err(Failure::new(code::NOTHING_DONE, text));
     }
     let user = user();
     let mut command = locks.force_release(&key).by(&user);
     if let Some(reason) = &force.reason {
         command = command.why(reason);
     }
-    if !force.holder.is_empty() {
+    // The question may have stood for minutes. Whoever has the lock since was not in it.
+    let are_all_shown = lock.held == lock.holders.len() as u64;
+    let is_limited = !force.holder.is_empty() || is_asked && are_all_shown;
+    if is_limited {
         command = chosen.iter().fold(command, |command, holder| command.holder(holder));
     }
     let Forced::Released { held, fence } = command.await? else {
         let text = match lock.kind {
             Some(LockKind::Foreign) => format!("`{}` is not a lock", force.key),
-            _ if force.holder.is_empty() => format!("nobody holds `{}` any more", force.key),
-            _ => format!("those holders of `{}` hold it no more", force.key),
+            _ if is_limited && lock.held > 0 => {
+                format!("those holders of `{}` hold it no more: nothing was done", force.key)
+            }
+            _ => format!("nobody holds `{}` any more", force.key),
         };
         return Err(Failure::new(code::NOTHING_DONE, text));
     };

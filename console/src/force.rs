@@ -13,7 +13,7 @@ use super::frame::{Asked, Frame, html};
 use super::holders::Line;
 use super::query::{Query, link};
 use super::text::{render, short, shown};
-use leasehold::{Forced, LockError, LockInfo, LockKey};
+use leasehold::{ForceRelease, Forced, LockError, LockInfo, LockKey};
 
 /// In bytes.
 const LONGEST_REASON: usize = 200;
@@ -36,6 +36,8 @@ struct Page<'a> {
     kept: Option<String>,
     /// The tool holds it, and runs a command.
     runs_command: bool,
+    /// The ids of those who are shown. Nobody else loses the lock.
+    seen: String,
     confirm: &'a str,
     reason: &'a str,
     by: &'a str,
@@ -43,7 +45,9 @@ struct Page<'a> {
 }
 
 pub(super) async fn page(asked: Asked) -> Response {
-    confirmation(&asked, &asked.query, StatusCode::OK, "").await
+    // Nothing else is in the form: no link fills it in.
+    let named = Query::of("name", asked.query.get("name"));
+    confirmation(&asked, &named, StatusCode::OK, "").await
 }
 
 /// The page to confirm, with what was typed before.
@@ -65,6 +69,7 @@ async fn confirmation(asked: &Asked, form: &Query, code: StatusCode, problem: &s
         runs_command: holders.iter().any(Line::runs_command),
         holders,
         kept: info.kept.filter(|_| info.held == 0).map(short),
+        seen: info.holders.iter().map(|holder| &*holder.id).collect::<Vec<_>>().join(" "),
         confirm: form.get("confirm"),
         reason: form.get("reason"),
         by: form.get("by"),
@@ -77,13 +82,28 @@ async fn inspect(asked: &Asked, name: &str) -> Result<LockInfo, LockError> {
     asked.app.locks.inspect(LockKey::new(name)?).await
 }
 
-/// Takes the lock. Also returns those who held it just before, whom people have to end.
-async fn force(asked: &Asked, form: &Query) -> Result<(Forced, Vec<Line>), LockError> {
+/// What came of a form.
+enum Outcome {
+    Forced(Forced, Vec<Line>),
+    /// Somebody has the lock who was not on the page.
+    OthersHoldIt,
+}
+
+/// Takes the lock from those who were on the page. Also returns them: people have to end them.
+async fn force(asked: &Asked, form: &Query) -> Result<Outcome, LockError> {
     let name = form.get("name");
-    let former = Line::holders(&inspect(asked, name).await?);
+    let info = inspect(asked, name).await?;
+    let seen: Vec<_> = form.get("seen").split(' ').collect();
+    if !info.holders.iter().all(|holder| seen.contains(&&*holder.id)) {
+        return Ok(Outcome::OthersHoldIt);
+    }
     let by = Some(form.get("by").trim()).filter(|by| !by.is_empty()).unwrap_or(NOBODY);
-    let command = asked.app.locks.force_release(LockKey::new(name)?);
-    Ok((command.by(by).why(form.get("reason")).await?, former))
+    let mut command = asked.app.locks.force_release(LockKey::new(name)?);
+    if info.held == info.holders.len() as u64 {
+        command = info.holders.iter().fold(command, ForceRelease::holder);
+    }
+    let forced = command.by(by).why(form.get("reason")).await?;
+    Ok(Outcome::Forced(forced, Line::holders(&info)))
 }
 
 fn count(info: &LockInfo) -> String {
@@ -121,7 +141,7 @@ pub(super) async fn take(
         return confirmation(&asked, &form, StatusCode::UNPROCESSABLE_ENTITY, problem).await;
     }
     match self::force(&asked, &form).await {
-        Ok((Forced::Released { held, fence }, former)) => {
+        Ok(Outcome::Forced(Forced::Released { held, fence }, former)) => {
             // Debug escapes control characters.
             tracing::warn!(held, %fence, ?reason, "a person took a lock by force in the console");
             tracing::debug!(?name, "the lock that was taken in the console");
@@ -129,11 +149,15 @@ pub(super) async fn take(
             let to = link("./lock", [("name", name.into()), ("forced", id.into())]);
             (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
         }
-        Ok((Forced::Foreign, _)) => {
+        Ok(Outcome::OthersHoldIt) => {
+            let problem = "Others hold the lock by now. Nothing has changed.";
+            confirmation(&asked, &form, StatusCode::CONFLICT, problem).await
+        }
+        Ok(Outcome::Forced(Forced::Foreign, _)) => {
             let problem = "Something that is not a lock has this name. Nothing has changed.";
             confirmation(&asked, &form, StatusCode::CONFLICT, problem).await
         }
-        Ok(_) => {
+        Ok(Outcome::Forced(..)) => {
             let problem = "Nobody held the lock any more. Nothing has changed.";
             confirmation(&asked, &form, StatusCode::CONFLICT, problem).await
         }

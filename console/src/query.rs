@@ -25,6 +25,11 @@ impl Query {
         Ok(Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
     }
 
+    /// A single parameter.
+    pub(super) fn of(name: &str, value: &str) -> Self {
+        Self(vec![(name.to_owned(), value.to_owned())])
+    }
+
     /// The value of a parameter; empty if it is not there.
     pub(super) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(it, _)| it == name).map_or("", |(_, value)| value)

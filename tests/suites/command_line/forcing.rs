@@ -1,6 +1,6 @@
 //! Freeing locks by force.
 
-use std::io::Write;
+use std::io::{BufRead, Read, Write};
 use std::process::Stdio;
 
 use leasehold::{LockKey, Locks, LossReason};
@@ -139,4 +139,30 @@ async fn the_question_says_what_is_taken() {
     assert!(question.starts_with("Take `pool` from 2 of its 3 holders, in:"), "{question}");
     assert_eq!((question.matches("hangs@").count(), question.matches("works@").count()), (1, 0));
     assert!(first.0.is_held() && first.1.is_held() && second.is_held(), "nothing was done");
+}
+
+/// The question may stand for minutes. Whoever has the lock since was not in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_was_not_in_the_question_loses_nothing() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let seen = locks.mutex("order:42").owner("seen").lock().await.unwrap();
+    let mut force = on_terminal(&server, &["force", "order:42"]);
+    let mut force = force.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut told = std::io::BufReader::new(force.stdout.take().unwrap());
+    let mut question = Vec::new();
+    while !question.ends_with(b"[y/N] ") {
+        told.read_until(b' ', &mut question).unwrap();
+    }
+    seen.release().await.unwrap();
+    let innocent = locks.mutex("order:42").lock().await.unwrap();
+    force.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
+    let mut rest = String::new();
+    told.read_to_string(&mut rest).unwrap();
+    assert!(
+        rest.contains("those holders of `order:42` hold it no more: nothing was done"),
+        "{rest}"
+    );
+    force.wait().unwrap();
+    innocent.renew().await.unwrap();
 }

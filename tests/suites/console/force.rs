@@ -18,10 +18,15 @@ struct Form {
 impl Form {
     async fn of(app: &Router, name: &str) -> Self {
         let page = get(app, &lock_page(name).replace("/lock?", "/force?")).await.text;
-        let token = page.split("name=\"token\" value=\"").nth(1).map_or("", |it| &it[..36]);
+        let hidden = |name: &str| {
+            let from = page.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap_or_default();
+            from.split('"').next().unwrap_or_default().to_owned()
+        };
+        let (token, seen) = (hidden("token"), hidden("seen"));
         let fields = vec![
+            ("seen", seen),
             ("name", name.to_owned()),
-            ("token", token.to_owned()),
+            ("token", token),
             ("confirm", name.to_owned()),
             ("reason", "stuck since noon".to_owned()),
         ];
@@ -103,6 +108,38 @@ async fn a_lock_is_taken() {
     let again = form.send(&app).await;
     assert_eq!(again.status, StatusCode::CONFLICT);
     assert!(again.text.contains("Nobody held the lock any more"), "{}", again.text);
+}
+
+/// A page may be open for an hour. Whoever has the lock since is not in it.
+#[tokio::test]
+async fn whoever_was_not_shown_loses_nothing() {
+    let locks = Locks::in_memory();
+    let (first, second) = (locks.mutex("a"), locks.mutex("a"));
+    let lease = first.lock().await.unwrap();
+    let app = app_with_force(&locks);
+    let form = Form::of(&app, "a").await;
+    lease.release().await.unwrap();
+    let lease = second.owner("innocent").lock().await.unwrap();
+    let answer = form.send(&app).await;
+    assert_eq!(answer.status, StatusCode::CONFLICT);
+    assert!(answer.text.contains("Others hold the lock by now"), "{}", answer.text);
+    assert!(answer.text.contains("innocent") && lease.fence().is_ok(), "{}", answer.text);
+    // The page shows who has it now, and takes it from them.
+    assert_eq!(Form::of(&app, "a").await.send(&app).await.status, StatusCode::SEE_OTHER);
+    assert_eq!(lease.lost().await, LossReason::Forced);
+}
+
+/// What is to be typed is typed by a person.
+#[tokio::test]
+async fn no_link_fills_the_form_in() {
+    let locks = Locks::in_memory();
+    let _lease = locks.mutex("a").lock().await.unwrap();
+    let app = app_with_force(&locks);
+    let page = get(&app, "/locks/force?name=a&confirm=x11&reason=x12&by=x13&seen=x14").await;
+    assert_eq!(page.status, StatusCode::OK);
+    for typed in ["x11", "x12", "x13", "x14"] {
+        assert!(!page.text.contains(typed), "{typed}");
+    }
 }
 
 #[tokio::test]
