@@ -34,31 +34,43 @@ local function read_rate(rate, id)
   return math.max(used_us, now_us), now_us, until_us, score % 1 ~= 0
 end
 
+-- Keeps the rate for as long as it is used up, or this request counts.
+local function keep_rate(rate, used_us, now_us, until_us)
+  local keep_ms = math.ceil((math.max(used_us, until_us) - now_us + KEPT_US) / 1000)
+  return redis.call('PEXPIRE', rate, keep_ms)
+end
+
 -- Notes until when the rate is used up, and until when this request counts. The expiry before the
 -- entry: a user without the right to PEXPIRE leaves nothing behind.
 local function note_rate(rate, used_us, now_us, id, until_us)
-  local keep_ms = math.ceil((math.max(used_us, until_us) - now_us + KEPT_US) / 1000)
-  local is_there = redis.call('PEXPIRE', rate, keep_ms)
+  local is_there = keep_rate(rate, used_us, now_us, until_us)
   redis.call('ZREMRANGEBYSCORE', rate, 0, now_us)
   redis.call('ZADD', rate, -used_us, 'used', -now_us, 'seen', until_us + KEPT_US, id)
-  if is_there == 0 then redis.call('PEXPIRE', rate, keep_ms) end
+  if is_there == 0 then keep_rate(rate, used_us, now_us, until_us) end
 end
 
 -- Returns what `take_rate` needs, if there is enough, or if this request has taken it already.
 -- Otherwise returns nothing, and after how long there is; that never comes for one that gave it back.
 local function free_rate(rate, id, weight_us, burst_us, settled)
   forget(rate, settled)
-  local used_us, now_us, has_it, was_given_back = read_rate(rate, id)
-  if has_it and was_given_back then return nil end
+  local used_us, now_us, until_us, was_given_back = read_rate(rate, id)
+  if until_us and was_given_back then return nil end
   local short_us = used_us + weight_us - burst_us - now_us
-  if not has_it and short_us > 0 then return nil, short_us end
-  weight_us = not has_it and weight_us
-  return {rate = rate, id = id, used_us = used_us, now_us = now_us, weight_us = weight_us}
+  if not until_us and short_us > 0 then return nil, short_us end
+  return {
+    rate = rate, id = id, used_us = used_us, now_us = now_us, weight_us = weight_us, until_us = until_us,
+  }
 end
 
--- Takes it, and returns how long the rate is used up from now.
+-- Takes it, and returns how long the rate is used up from now. A repeat changes nothing, but writes:
+-- `WAIT` asks replicas for what its own connection has written.
 local function take_rate(free)
-  local used_us = free.used_us + (free.weight_us or 0)
-  if free.weight_us then note_rate(free.rate, used_us, free.now_us, free.id, used_us) end
-  return used_us - free.now_us
+  local rate, used_us, now_us, until_us = free.rate, free.used_us, free.now_us, free.until_us
+  if until_us then
+    keep_rate(rate, used_us, now_us, until_us)
+  else
+    used_us = used_us + free.weight_us
+    note_rate(rate, used_us, now_us, free.id, used_us)
+  end
+  return used_us - now_us
 end

@@ -35,8 +35,10 @@ local keep_ms, token, wake = ARGV[5], ARGV[6], ARGV[7]
 local rec = redis.call('GET', lock)
 if not rec or not holds(rec, id) then
   leave(queue, waiters, id)
-  if string.sub(redis.call('GET', done) or '', 53) == id then return 1 end
-  return rec and 2 or 0
+  if string.sub(redis.call('GET', done) or '', 53) ~= id then return rec and 2 or 0 end
+  -- Changes nothing, but writes: `WAIT` asks replicas for what its own connection has written.
+  redis.call('SETRANGE', done, 52, id)
+  return 1
 end
 if token ~= '0' and tonumber(token) ~= tonumber(string.sub(rec, 37, 52)) then
   -- Its lease had ended. Nobody works under the new one.

@@ -21,6 +21,7 @@ mod stored;
 mod successes;
 mod tokens;
 mod unheard;
+mod unwritten;
 mod waiters;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,7 +179,8 @@ impl Oracle {
             problems.extend(self.rates.problems(&call, rates, reply, before.now_us));
         }
         let has_moving_slot = core.cluster.as_ref().is_some_and(Cluster::has_moving_slot);
-        problems.extend(failures(reply, has_moving_slot));
+        problems
+            .extend(failures(reply, has_moving_slot).chain(unwritten::problem(core, &call, reply)));
         // After an error, a part of the script may have run.
         if !matches!(reply, Reply::Error(_)) {
             let change = |(place, after)| Change {
@@ -279,20 +281,17 @@ fn kind(problem: &str) -> String {
 
 /// The errors of a script itself. A server refuses with codes of its own, or for its rights; and a
 /// node ends a script at a key that is gone while its slot moves, which clients know.
-fn failures(reply: &Reply, has_moving_slot: bool) -> Vec<String> {
-    let is_refusal = |text: &str| {
+fn failures(reply: &Reply, has_moving_slot: bool) -> impl Iterator<Item = String> {
+    let is_refusal = move |text: &str| {
         text.contains("ACL failure") || has_moving_slot && text.contains("non local key")
     };
-    let failure = |reply: &Reply| match reply {
+    let all = if let Reply::Array(all) = reply { all } else { std::slice::from_ref(reply) };
+    all.iter().filter_map(move |reply| match reply {
         Reply::Error(text) if text.starts_with("ERR") && !is_refusal(text) => {
             Some(format!("the script fails: {text}"))
         }
         _ => None,
-    };
-    match reply {
-        Reply::Array(all) => all.iter().filter_map(failure).collect(),
-        one => failure(one).into_iter().collect(),
-    }
+    })
 }
 
 type Locks = BTreeMap<Place, Stored>;

@@ -244,6 +244,7 @@ impl Server {
             match session.parser.next() {
                 Ok(Some(args)) if args.is_empty() => {}
                 Ok(Some(args)) => {
+                    let before = self.offset();
                     let reply = self.handle(id, args);
                     self.core.borrow_mut().commit();
                     if let Some(reply) = reply {
@@ -251,7 +252,11 @@ impl Server {
                         self.session(id).reply(&reply);
                     }
                     self.deliver();
-                    self.session(id).written = self.offset();
+                    // Since Redis 7.2, `WAIT` waits for what its own connection has written.
+                    let after = self.offset();
+                    if after != before {
+                        self.session(id).written = after;
+                    }
                 }
                 Ok(None) => return,
                 Err(_) => {

@@ -118,6 +118,24 @@ async fn a_completion_is_at_the_replica() {
     }
 }
 
+/// A completion that the replica lacks is sent again, maybe on another connection. Since Redis 7.2, `WAIT`
+/// waits for what its own connection has written.
+#[tokio::test]
+async fn a_completion_that_is_sent_again_is_at_the_replica() {
+    let [master, replica] = pair().await;
+    let locks = connect(&master).await;
+    let work = |name: &str| locks.mutex(name).ttl(TTL).once(TTL);
+    // At the same time, so each has a connection.
+    let (a, b, c) = (work("a"), work("b"), work("c"));
+    let (first, second, third) = tokio::join!(a.lock(), b.lock(), c.lock());
+    let frozen = replica.freeze().await;
+    for lease in [first, second, third] {
+        let error = lease.unwrap().complete().await.unwrap_err();
+        super::assert_error_has(&error, &["only 0 of 1 replicas have it", "sync_replicas"]);
+    }
+    drop(frozen);
+}
+
 /// The replica is frozen. An adoption that it does not get is a grant that it does not get.
 #[tokio::test]
 async fn an_adoption_that_the_replica_lacks_is_refused() {

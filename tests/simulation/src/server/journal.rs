@@ -80,6 +80,12 @@ impl Journal {
         self.followers.values().filter(|it| it.acknowledged >= offset).count()
     }
 
+    /// Returns true if the command that runs has changed something.
+    #[must_use]
+    pub fn has_effect(&self) -> bool {
+        !(self.cleared.is_empty() && self.touched.is_empty() && self.published.is_empty())
+    }
+
     pub(super) fn touch(&mut self, database: u8, key: &[u8]) {
         self.touched.insert((database, key.to_vec()));
     }

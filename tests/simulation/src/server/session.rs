@@ -46,7 +46,7 @@ pub struct Session {
     /// It has just sent `ASKING`.
     pub is_asking: bool,
     pub activity: Activity,
-    /// The server's offset after its last command.
+    /// The server's offset after its last write.
     pub written: u64,
     /// When it was opened, and when it last sent a command: microseconds of the server's clock.
     pub opened_us: i64,

@@ -56,11 +56,28 @@ pub const MISTAKES: &[Mistake] = &[
     )
     .on(Deployment::Quorum(5))
     .among(&[Fault::JumpsAhead, Fault::JumpsBack]),
-    mistake("a-copy-takes-again-from-a-rate", 60, "weight_us = not has_it and weight_us\n", "\n"),
+    mistake(
+        "a-copy-takes-again-from-a-rate",
+        60,
+        "if until_us then\nkeep_rate",
+        "if false then\nkeep_rate",
+    ),
+    mistake(
+        "a-repeated-take-is-confirmed-by-nobody",
+        60,
+        "keep_rate(rate, used_us, now_us, until_us)\nelse",
+        "else",
+    ),
+    mistake(
+        "a-repeated-completion-is-confirmed-by-nobody",
+        200,
+        "redis.call('SETRANGE', done, 52, id)\n",
+        "",
+    ),
     mistake(
         "what-was-given-back-is-taken-again",
         200,
-        "if has_it and was_given_back then return nil end\n",
+        "if until_us and was_given_back then return nil end\n",
         "",
     )
     .on(Deployment::Sentinel { syncs: true }),
