@@ -6,7 +6,7 @@
 --- anew. If one request was released or cancelled, none is granted. Each permit brings its
 --- own limit for the total weight, and each rate its own burst.
 ---
---- INCLUDE record token grant fields take_mutex holder holders rule_semaphore take_permit take_locks take_rate for_each
+--- INCLUDE record token grant fields take_mutex holder holders rule_semaphore take_permit take_locks rate take_rate for_each
 ---
 --- KEYS, for each lock of each request; then the key of each of its rates; and the last one once
 ---   1  lock     string  the record

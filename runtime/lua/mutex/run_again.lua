@@ -40,9 +40,13 @@ if mark or tried or state == 'MK' then
 end
 redis.call('UNLINK', done)
 if tried and state == 'MH' and string.sub(tried, 53, 86) == string.sub(rec, 3, 36) then
-  -- The run that is under way stays, as the first.
+  -- The run that is under way stays, as the first. Where an earlier tick was the first, this one ends
+  -- within its length.
   local left_ms = math.max(redis.call('PTTL', runs), 1)
-  redis.call('SET', runs, string.sub(tried, 14, 26) .. string.sub(tried, 14, 86) .. '1', 'PX', left_ms)
+  local last_ms, ends_ms = number(tried, 14, 26), number(tried, 40, 52)
+  if ends_ms <= last_ms then ends_ms = last_ms + number(tried, 27, 39) end
+  local times = string.format('%013.0f%s%013.0f', last_ms, string.sub(tried, 14, 39), ends_ms)
+  redis.call('SET', runs, times .. string.sub(tried, 53, 86) .. '1', 'PX', left_ms)
 else
   redis.call('UNLINK', runs)
 end

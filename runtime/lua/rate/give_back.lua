@@ -5,10 +5,10 @@
 --- the request had never come. So in no window more gets in. If more than MOST others did, it is
 --- left to time.
 ---
---- INCLUDE record token take_rate
+--- INCLUDE record token rate
 ---
 --- KEYS
----   1  rate       zset     see include/take_rate
+---   1  rate       zset     see include/rate
 --- ARGV
 ---   1  id         string   the request
 ---   2  weight_us  integer  for how long it used the rate up

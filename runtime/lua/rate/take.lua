@@ -3,10 +3,10 @@
 --- Safe to send twice: a request takes once. Also after rate/give_back, so a late copy of it takes
 --- nothing.
 ---
---- INCLUDE record token take_rate for_each
+--- INCLUDE record token rate take_rate for_each
 ---
 --- KEYS, for each request
----   1  rate       zset     see include/take_rate
+---   1  rate       zset     see include/rate
 --- ARGV, for each request
 ---   1  id         string   the request
 ---   2  weight_us  integer  for how long it uses the rate up

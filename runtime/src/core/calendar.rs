@@ -106,7 +106,8 @@ impl Calendar {
         let time = self.zoned(time)?;
         let began = self.cron.find_previous_occurrence(&time, true).ok()?;
         let ends = self.cron.find_next_occurrence(&time, false).ok()?;
-        Some(CalendarTick { began: in_millis(&began)?, ends: in_millis(&ends)? })
+        // By a clock that was lost it may have begun before 1970.
+        Some(CalendarTick { began: in_millis(&began).unwrap_or(0), ends: in_millis(&ends)? })
     }
 
     /// How many ticks lie between that of a time and one that began later. At most 10,000 are counted.

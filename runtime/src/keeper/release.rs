@@ -62,7 +62,7 @@ pub(super) fn complete(
             if matches!(answer, Ended::NotHeld(_)) {
                 tracing::warn!(
                     lock = local.request.key.log_label(),
-                    "work succeeded after its lease was lost; it does not count as done"
+                    "work succeeded, and its lease was gone when that was to be noted; it may not count as done"
                 );
             }
             note_end(&store, &local, answer).await;

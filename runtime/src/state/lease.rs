@@ -38,8 +38,8 @@ pub(crate) struct LocalLease {
     /// How many ticks of a calendar have passed without a success. Others are counted by their period.
     #[cfg(feature = "calendar")]
     pub(crate) missed: OnceLock<u64>,
-    /// How long nobody gets the mutex after its release, because its work has failed.
-    pub(crate) pause: OnceLock<Duration>,
+    /// Until when nobody gets the mutex after its release, because its work has failed.
+    pub(crate) pause_until: OnceLock<Instant>,
     context: Arc<LeaseContext>,
     deadlines: Deadlines,
     /// The last renewal failed, or got no answer.
@@ -76,7 +76,7 @@ impl LocalLease {
             tick,
             #[cfg(feature = "calendar")]
             missed: OnceLock::new(),
-            pause: OnceLock::new(),
+            pause_until: OnceLock::new(),
             context: context.clone(),
             deadlines,
             is_suspect: AtomicBool::new(false),

@@ -23,6 +23,7 @@ macro_rules! cases {
             done_work_runs_again,
             a_kept_lock_is_free_for_another_run,
             a_run_under_way_goes_on_and_counts,
+            a_run_that_becomes_the_first_is_not_overdue,
             a_late_copy_of_a_completion_marks_nothing_again,
             a_sleeping_job_runs_again_at_once,
         }
@@ -34,6 +35,8 @@ pub(super) use cases;
 const AGE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// A tick of a test that waits for its end.
 const PERIOD: Duration = Duration::from_millis(300);
+/// One that does not end while a few commands run.
+const LONGER: Duration = Duration::from_secs(2);
 
 fn once_per(locks: &Locks, name: &str, period: Duration) -> Mutex {
     locks.mutex(name).ttl(LONG).once_per(period)
@@ -165,6 +168,20 @@ pub(super) async fn a_run_under_way_goes_on_and_counts(backend: &impl Backend) {
     assert!(seen.running.is_some() && seen.failed_runs == 0, "{seen:?}");
     lease.complete().await.unwrap();
     assert!(once_per(&here, "a", AGE).try_lock().await.unwrap_err().is_done());
+}
+
+/// The run of a later tick becomes the first, and its tick has not ended.
+pub(super) async fn a_run_that_becomes_the_first_is_not_overdue(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    once_per(&locks, "a", LONGER).lock().await.unwrap().release().await.unwrap();
+    while !job(&locks, "a").await.unwrap().is_overdue() {
+        sleep(LONGER / 20).await;
+    }
+    let lease = once_per(&locks, "a", LONGER).lock().await.unwrap();
+    let again = locks.run_again("a", "ann", "").await.unwrap();
+    let seen = job(&locks, "a").await.unwrap();
+    assert!(again.is_running && !seen.is_overdue() && seen.missed == 0, "{seen:?}");
+    lease.complete().await.unwrap();
 }
 
 pub(super) async fn a_late_copy_of_a_completion_marks_nothing_again(backend: &impl Backend) {

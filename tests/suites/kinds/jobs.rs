@@ -152,6 +152,39 @@ async fn a_failure_is_repeated_after_a_pause() {
     }
 }
 
+/// The store learns of a failure when its pause is over: there is nothing left to keep.
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_counted_from_the_failure() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    an_hour_has_begun().await;
+    let runs = Arc::new(AtomicU64::new(0));
+    let (counted, failing) = (runs.clone(), faults.clone());
+    let job = locks.mutex("job").ttl(MINUTE * 10).once_per(HOUR).job().jitter(Duration::ZERO);
+    let running = tokio::spawn(async move {
+        job.run(|_| {
+            let is_first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+            let failing = failing.clone();
+            async move {
+                if !is_first {
+                    std::future::pending::<()>().await;
+                }
+                failing.always(Fault::Unreachable);
+                Err::<(), _>("no")
+            }
+        })
+        .await
+    });
+    sleep(MINUTE * 2).await;
+    assert_eq!(runs.load(Ordering::Relaxed), 1, "it can't ask");
+    faults.heal();
+    while runs.load(Ordering::Relaxed) == 1 {
+        let kept = locks.inspect("job").await.unwrap().kept;
+        assert!(kept.is_none(), "kept for {kept:?}");
+        sleep(Duration::from_millis(10)).await;
+    }
+    running.abort();
+}
+
 /// A failing job does not hold up the next tick.
 #[tokio::test(start_paused = true)]
 async fn each_tick_is_tried_however_often_the_last_ones_failed() {

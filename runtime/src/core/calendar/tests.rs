@@ -158,3 +158,16 @@ fn what_is_no_schedule_gets_words() {
         assert!(Calendar::parse(good).is_ok(), "{good}");
     }
 }
+
+/// A server whose clock was lost says a time like these. It must not end a job.
+#[test]
+fn there_is_a_tick_when_a_clock_was_lost() {
+    for (pattern, zone) in
+        [("30 1 * * *", "UTC"), ("daily", "Europe/Berlin"), ("yearly", "Asia/Tokyo")]
+    {
+        for time in [0, 1, 600_000, 1_000_000_000] {
+            let tick = calendar(pattern, zone).tick_at(time).unwrap();
+            assert!(tick.began <= time && time < tick.ends, "{pattern} in {zone}: {tick:?}");
+        }
+    }
+}

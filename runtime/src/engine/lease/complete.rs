@@ -39,7 +39,7 @@ impl Lease {
 
     /// Releases the mutex, whose work has failed. Nobody gets it for this pause.
     pub(crate) async fn release_and_keep(self, pause: Duration) -> Result<Released, LockError> {
-        self.local().pause.get_or_init(|| pause);
+        self.local().pause_until.get_or_init(|| self.client().store.now() + pause);
         self.release().await
     }
 

@@ -2,7 +2,7 @@
 //! that nobody holds the lock. That is no loss.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::LocalLease;
 use crate::core::error::{LossReason, Outcome};
@@ -32,13 +32,17 @@ impl LocalLease {
 
     fn release_command(&self, was_held: bool) -> Reply<Ended> {
         let (store, request) = (&self.context.store, &self.request);
-        let pause = self.pause.get().copied().unwrap_or_default();
-        let keep = if was_held { self.keep().max(pause) } else { Duration::ZERO };
+        let keep = if was_held { self.keep().max(self.pause_left()) } else { Duration::ZERO };
         let may_forget = was_held && keep.is_zero() && request.kind == Kind::Mutex;
         if may_forget && self.is_all_answered {
             return store.release_and_forget(request);
         }
         store.release(request, keep)
+    }
+
+    fn pause_left(&self) -> Duration {
+        let left = |until: &Instant| until.saturating_duration_since(self.context.store.now());
+        self.pause_until.get().map_or(Duration::ZERO, left)
     }
 
     /// Says that a command is sent from now on that may release it.

@@ -144,6 +144,9 @@ pub(in crate::store) fn run_again(
     lock.runs = runs.filter(|(runs, _)| running == Some(runs.id));
     if let Some((runs, _)) = &mut lock.runs {
         (runs.first, runs.count) = (runs.last, 1);
+        if runs.ends <= runs.last {
+            runs.ends = runs.last + runs.tick;
+        }
     }
     if let Some(Status::Kept { id }) = status {
         mutex::hand_over(lock, id, context);

@@ -1,4 +1,4 @@
-//! Rates, by GCRA, the generic cell rate algorithm: with the scripts `rate/*` and
+//! Rates, by GCRA, the generic cell rate algorithm: with the scripts `rate/*`, `include/rate` and
 //! `include/take_rate`.
 //!
 //! What a request takes uses the rate up for a time. A rate that is used up until a time later
