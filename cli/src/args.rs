@@ -30,6 +30,9 @@ pub(super) struct Cli {
     pub(super) command: Command,
 }
 
+/// The prefix of a client that names none.
+pub(super) const DEFAULT_PREFIX: &str = "leasehold";
+
 /// The heading of the options that each command has.
 const GLOBAL: &str = "Global options";
 
@@ -67,7 +70,7 @@ pub(super) struct Server {
     #[arg(long, global = true, help_heading = GLOBAL, env = "REDIS_URL", hide_env_values = true)]
     pub(super) url: Option<String>,
     /// The prefix of the service's keys
-    #[arg(long, global = true, help_heading = GLOBAL, env = "LEASEHOLD_PREFIX", default_value = "leasehold")]
+    #[arg(long, global = true, help_heading = GLOBAL, env = "LEASEHOLD_PREFIX", default_value = DEFAULT_PREFIX)]
     pub(super) prefix: String,
 }
 

@@ -10,7 +10,7 @@ use super::args::{Force, Server};
 use super::failure::{Failure, code};
 use super::limit::user;
 use super::show;
-use super::text::{client, counted, plain, tell};
+use super::text::{client, counted, plain, tell, warn};
 
 pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<u8, Failure> {
     if !force.yes && !io::stdin().is_terminal() {
@@ -38,10 +38,11 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
     }
     let chosen = chosen(force, &lock)?;
     if chosen.iter().filter_map(|holder| holder.client.as_ref()).any(runs_command) {
-        tell(
-            "leasehold: `leasehold run` holds it. After `force`, its command works on for up to its \
-             grace, beside the next holder, and for up to its TTL if the tool is stopped. To avoid \
-             that, end it as above instead.",
+        warn(
+            "`leasehold run` holds it. After `force`, its command works on for up to its grace, beside \
+             the next holder, and for up to its TTL if the tool is stopped. To avoid that, end it as \
+             `leasehold show` says instead.",
+            json,
         );
     }
     let is_asked = !force.yes;

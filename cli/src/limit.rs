@@ -8,7 +8,7 @@ use serde_json::json;
 use super::args::{Limit, LimitName, Server};
 use super::failure::{Failure, code};
 use super::ls::{nothing, to_json};
-use super::text::{pad, plain, tell};
+use super::text::{pad, plain, tell, warn};
 
 pub(super) async fn limit(server: &Server, limit: &Limit, json: bool) -> Result<u8, Failure> {
     let locks = server.connect("leasehold").await?;
@@ -25,8 +25,9 @@ pub(super) async fn limit(server: &Server, limit: &Limit, json: bool) -> Result<
                 && of.name.contains('{')
                 && locks.inspect(LockKey::new(&*of.name)?).await?.kind.is_none()
             {
-                tell(
-                    "leasehold: no semaphore has exactly this name; for all names of a template, unset it and add --label",
+                warn(
+                    "no semaphore has exactly this name; for all names of a template, unset it and add --label",
+                    json,
                 );
             }
             if json {

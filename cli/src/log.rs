@@ -26,18 +26,21 @@ pub(super) fn start(cli: &Cli) {
         .with_max_level(level)
         .with_target(false)
         .with_ansi(false)
-        .with_writer(Harmless)
+        .with_writer(Harmless { json: cli.json })
         .init();
 }
 
-/// Stderr without what a terminal would obey: at debug, lines name locks.
-struct Harmless;
+/// Stderr without what a terminal would obey: at debug, lines name locks. Or a line for a program.
+#[derive(Clone, Copy)]
+struct Harmless {
+    json: bool,
+}
 
 impl<'a> MakeWriter<'a> for Harmless {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
-        Self
+        *self
     }
 }
 
@@ -46,7 +49,12 @@ impl io::Write for Harmless {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         let mut err = io::stderr().lock();
-        let _ = io::Write::write_all(&mut err, format!("{}\n", plain(text.trim_end())).as_bytes());
+        let line_of_log = if self.json {
+            serde_json::json!({ "log": text.trim_end() }).to_string()
+        } else {
+            plain(text.trim_end())
+        };
+        let _ = io::Write::write_all(&mut err, format!("{line_of_log}\n").as_bytes());
         Ok(line.len())
     }
 

@@ -31,7 +31,7 @@ use self::supervise::{Ending, start_guard};
 use self::wire::Pace;
 use super::args::{Run, Server, Waiting};
 use super::failure::{Failure, code};
-use super::text::{client, counted, plain, short, tell};
+use super::text::{client, counted, plain, short, tell, warn};
 
 /// How long a call waits before it says who holds the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -64,7 +64,7 @@ pub(super) async fn run(server: &Server, run: &Run, json: bool) -> Result<u8, Fa
             if is_quiet {
                 return Ok(failure.code());
             }
-            if let Some(holder) = holder(&locks, run).await.filter(|_| is_held) {
+            if is_held && let Some(holder) = holder(&locks, run).await {
                 failure.add(&format!("; {holder}"));
             }
             return Err(failure);
@@ -80,7 +80,7 @@ pub(super) async fn run(server: &Server, run: &Run, json: bool) -> Result<u8, Fa
     })?;
     let ending = guarded.supervise(&lease, &mut signals).await;
     if guarded.has_rest {
-        tell("leasehold: a process of the command could not be killed");
+        warn("a process of the command could not be killed", json);
     }
     finish(run, lease, ending, json).await
 }
@@ -213,13 +213,5 @@ fn why(run: &Run, lease: &Lease, reason: Option<LossReason>) -> String {
         Some(reason) => reason.to_string(),
         None if run.max_hold.is_some() && lease.is_held() => LossReason::MaxHold.to_string(),
         None => LossReason::Expired.to_string(),
-    }
-}
-
-fn warn(text: &str, json: bool) {
-    if json {
-        tell(&serde_json::json!({ "warning": text }).to_string());
-    } else {
-        tell(&format!("leasehold: {}", plain(text)));
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use leasehold::{Holder, LastSuccess, LockInfo, LockKey, LockKind, Waiter};
 use leasehold_console::{heard, job_state, permits, reason, runs_command};
 
-use super::args::Server;
+use super::args::{DEFAULT_PREFIX, Server};
 use super::failure::Failure;
 use super::ls::{nothing, to_json};
 use super::rows::kind;
@@ -93,12 +93,25 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
     more(out, lock.waiting, lock.waiters.len(), "waiters")?;
     if let Some(success) = &lock.last_success {
         write_success(out, success)?;
-        writeln!(out, "    to run it again: leasehold run-again {}", quoted(&lock.name))?;
+        writeln!(out, "    to run it again: {}", run_again(&lock.name, prefix))?;
     }
     if let Some(job) = &lock.job {
         writeln!(out, "  job      {}", job_state(job))?;
     }
     Ok(())
+}
+
+/// The command for a shell.
+fn run_again(name: &str, prefix: &str) -> String {
+    if plain(name) != name {
+        return "`leasehold run-again` with the name as `show --json` prints it".to_owned();
+    }
+    let under = match prefix {
+        DEFAULT_PREFIX => String::new(),
+        prefix => format!(" --prefix {}", quoted(prefix)),
+    };
+    let ends_options = if name.starts_with('-') { " --" } else { "" };
+    format!("leasehold run-again{under}{ends_options} {}", quoted(name))
 }
 
 /// One of the lock's keys in Redis, for a shell's single quotes.

@@ -64,6 +64,15 @@ pub(super) fn tell(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
+/// Writes a warning to stderr, as an object if stderr is for programs.
+pub(super) fn warn(text: &str, json: bool) {
+    if json {
+        tell(&serde_json::json!({ "warning": text }).to_string());
+    } else {
+        tell(&format!("leasehold: {}", plain(text)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
-use syn::{Error, Result, Type, ext::IdentExt, spanned::Spanned};
+use syn::{Error, FnArg, Result, Type, ext::IdentExt, spanned::Spanned};
 
 use crate::{
     args::{Args, CallOption, SetKind, SetLock, Target},
@@ -43,17 +43,11 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     // The whole call has the span of the return type. If that type can't hold an error,
     // rustc then reports it once, and there.
     let at = site.located_at(output.span());
-    let (new, run) = match (if_held, success) {
-        (IfHeld::Error, None) => (quote!(new), quote_spanned!(at=> __call.run(__body).await)),
-        (IfHeld::Error, Some(success)) => {
-            (quote!(new), quote_spanned!(at=> __call.run_if(__body, #success).await))
-        }
-        (IfHeld::Skip, None) => {
-            (quote!(or_skip), quote_spanned!(at=> __call.run_or_skip(__body).await))
-        }
-        (IfHeld::Skip, Some(success)) => {
-            (quote!(or_skip), quote_spanned!(at=> __call.run_or_skip_if(__body, #success).await))
-        }
+    let (new, run) = match (if_held, &success) {
+        (IfHeld::Error, None) => (quote!(new), quote_spanned!(at=> run)),
+        (IfHeld::Error, Some(_)) => (quote!(new), quote_spanned!(at=> run_if)),
+        (IfHeld::Skip, None) => (quote!(or_skip), quote_spanned!(at=> run_or_skip)),
+        (IfHeld::Skip, Some(_)) => (quote!(or_skip), quote_spanned!(at=> run_or_skip_if)),
     };
     let call = match target {
         Target::One(key) => {
@@ -68,14 +62,19 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
             quote_spanned!(site=> #private::SetCall::#new()#locks)
         }
     };
-    let arguments = signature::arguments(&function.signature);
+    let arguments = function.signature.inputs.clone();
     Ok(function.guarded_by(|block| {
-        let taken = taken(&arguments, &block);
+        let taken = taken(arguments.iter(), &block);
         let body = body(&output, (&taken, lease.as_ref()), &block);
-        quote_spanned! {site=>
-            let __call = #call #options;
-            let __body = #private::pin!(#private::body(async move #body));
-            #run
+        let body = quote_spanned!(site=> #private::pin!(#private::body(async move #body)));
+        let call = quote_spanned!(site=> let __call = #call #options;);
+        if let Some(success) = success {
+            // Before the body, which takes the arguments.
+            let guarded = quote_spanned!(at=> __call.#run(#success, #body).await);
+            quote!(#call #guarded)
+        } else {
+            let guarded = quote_spanned!(at=> __call.#run(__body).await);
+            quote_spanned!(site=> #call let __body = #body; #guarded)
         }
     }))
 }
@@ -103,18 +102,25 @@ fn body(
     body
 }
 
-/// The statement that takes the arguments whole into the body, so that they are dropped under the lock:
+/// The statements that take the arguments whole into the body, so that they are dropped under the lock:
 /// those that the body mentions, of which it may use a part, and those whose names begin with an
 /// underscore, which are there for their drop. Of others, rustc is to say that they are unused.
-fn taken(arguments: &[Ident], block: &Group) -> TokenStream {
+fn taken<'a>(arguments: impl Iterator<Item = &'a FnArg>, block: &Group) -> TokenStream {
     let mentioned = words(block.stream());
     let is_taken =
         |name: &Ident| name.to_string().starts_with('_') || mentioned.contains(&name.to_string());
-    let names = arguments.iter().filter(|name| is_taken(name));
-    quote_spanned! {Span::mixed_site()=>
-        #[allow(clippy::used_underscore_binding)]
-        let _ = (#(&#names,)*);
-    }
+    let each = arguments.flat_map(|argument| {
+        let names = signature::names(argument).into_iter().filter(is_taken);
+        names.map(move |name| {
+            let conditions = signature::conditions(argument);
+            quote_spanned! {Span::mixed_site()=>
+                #(#conditions)*
+                #[allow(clippy::used_underscore_binding)]
+                let _ = (&#name,);
+            }
+        })
+    });
+    each.collect()
 }
 
 /// All identifiers in some code, and in the strings that format macros read.

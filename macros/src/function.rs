@@ -1,7 +1,7 @@
 //! The annotated function. Its signature is parsed; its body stays tokens, so that an IDE
 //! understands a body that is still being typed.
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
     Attribute, Error, Path, Result, Signature, Visibility,
@@ -43,7 +43,14 @@ impl Function {
         let signature = signature.parse2(head.clone())?;
         let shape = match (&signature.asyncness, boxed_block(&body)) {
             (Some(_), _) => Shape::Async,
-            (None, Some(block)) => Shape::Boxed(block),
+            (None, Some(block)) => {
+                if let Some(at) = early_return(body.stream()) {
+                    let text = "this would return without the lock: move what stands before `Box::pin` \
+                                into its `async move` block";
+                    return Err(Error::new(at, text));
+                }
+                Shape::Boxed(block)
+            }
             (None, None) => {
                 let text = "only async functions can wait for a lock: make the function async, and \
                             run blocking work inside with `tokio::task::spawn_blocking` and `on_lost = \"finish\"`";
@@ -113,6 +120,25 @@ fn boxed_block(body: &Group) -> Option<Group> {
     }
 }
 
+/// Finds a `return` of the function itself, outside of closures and async blocks.
+fn early_return(code: TokenStream) -> Option<Span> {
+    let mut before = String::new();
+    for token in code {
+        let now = token.to_string();
+        match token {
+            TokenTree::Ident(word) if word == "return" => return Some(word.span()),
+            TokenTree::Group(group) if !["|", "async", "move"].contains(&&*before) => {
+                if let Some(found) = early_return(group.stream()) {
+                    return Some(found);
+                }
+            }
+            _ => {}
+        }
+        before = now;
+    }
+    None
+}
+
 /// Splits off the inner attributes: they belong to the function, and a block inside it
 /// can't have them.
 fn split_inner_attributes(block: &Group) -> (TokenStream, Group) {
@@ -165,6 +191,19 @@ mod tests {
         assert_eq!(guarded("fn f() -> F { a; Box::pin(async move { b }) }"), expected);
         let expected = tokens("fn f() -> F { ::std::boxed::Box::pin(async move { guarded! {} }) }");
         assert_eq!(guarded("fn f() -> F { ::std::boxed::Box::pin(async move {}) }"), expected);
+    }
+
+    #[test]
+    fn a_return_before_the_box_is_refused() {
+        for early in
+            ["return Box::pin(async move { 1 });", "if a { b(return c) }", "|| 1; return d;"]
+        {
+            let item = format!("fn f() -> F {{ {early} Box::pin(async move {{ b }}) }}");
+            assert!(mistake(&item).starts_with("this would return without the lock"), "{early}");
+        }
+        for own in ["let a = |x| { return 1 };", "let a = async move { return 1 };", ""] {
+            function(&format!("fn f() -> F {{ {own} Box::pin(async move {{ return b }}) }}"));
+        }
     }
 
     #[test]

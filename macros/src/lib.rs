@@ -67,7 +67,7 @@ mod values;
 /// | `owner` | a name for the holder, such as a worker's, which `inspect` shows: 1 to 128 bytes | none |
 /// | `note` | a text for people, such as a ticket, which `inspect` shows: its first 200 bytes | none |
 /// | `max_hold` | the longest that the lock is held, renewed or not: 100 ms to 30 days | no end |
-/// | `replace` | `true` lets a newer call that waits take the place of this one, whose body is cancelled; with `once_per` or a schedule, the body is cancelled at the end of its tick; not with `once`, `hold_at_least`, `linger` or `on_lost`; mutexes only | `false` |
+/// | `replace` | `true` lets a newer call that waits (not one with `if_held = "skip"` and no `wait`) take the place of this one, whose body is cancelled; with `once_per` or a schedule, the body is cancelled at the end of its tick; not with `once`, `hold_at_least`, `linger` or `on_lost`; mutexes only | `false` |
 /// | `auto_renew` | `false` lets the lease end with its `ttl` | `true` |
 /// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it run to its end | `"cancel"` |
 /// | `reentrant` | written without a value: a call inside the body goes on under the same lease, without a command; mutexes only, without `once`, `once_per` and `schedule` | such a call waits |
@@ -80,7 +80,8 @@ mod values;
 /// Every argument takes an expression, except `mode`, `if_held`, `on_lost`, `reentrant`, `lease`
 /// and `all`.
 /// An expression can use the function's arguments. It is evaluated once per call, the key
-/// first, before the body takes the arguments.
+/// first, before the body takes the arguments. So `success` can move a part of an argument that can be
+/// copied or cloned, and can't borrow one that the body uses.
 ///
 /// # The key
 ///
@@ -479,7 +480,8 @@ mod values;
 ///
 /// `#[tracing::instrument]` works on either side: below this attribute, its span includes
 /// the wait; above, only the body. Methods of `#[async_trait]` and functions that end in
-/// `Box::pin(async move { .. })` work too.
+/// `Box::pin(async move { .. })` work too. What stands before the box runs without the lock, and must not
+/// return.
 ///
 /// The guide has [more on the attribute][guide].
 ///

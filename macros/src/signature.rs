@@ -3,23 +3,32 @@
 use proc_macro2::Ident;
 use quote::quote_spanned;
 use syn::{
-    AssocType, FnArg, PatIdent, ReturnType, Signature, Type,
+    AssocType, Attribute, FnArg, PatIdent, PatType, Receiver, ReturnType, Signature, Type,
     spanned::Spanned,
     visit_mut::{self, VisitMut},
 };
 
 /// The names that the arguments bind, `self` among them.
 pub(crate) fn arguments(signature: &Signature) -> Vec<Ident> {
-    let mut names = Names(Vec::new());
-    for argument in signature.inputs.clone() {
-        match argument {
-            FnArg::Receiver(receiver) => {
-                names.0.push(Ident::new("self", receiver.self_token.span));
-            }
-            FnArg::Typed(mut argument) => names.visit_pat_mut(&mut argument.pat),
+    signature.inputs.iter().flat_map(names).collect()
+}
+
+/// The names that an argument binds.
+pub(crate) fn names(argument: &FnArg) -> Vec<Ident> {
+    match argument {
+        FnArg::Receiver(receiver) => vec![Ident::new("self", receiver.self_token.span)],
+        FnArg::Typed(argument) => {
+            let mut names = Names(Vec::new());
+            names.visit_pat_mut(&mut argument.pat.clone());
+            names.0
         }
     }
-    names.0
+}
+
+/// The conditions under which an argument is there. rustc evaluates them after the attribute.
+pub(crate) fn conditions(argument: &FnArg) -> impl Iterator<Item = &Attribute> {
+    let (FnArg::Receiver(Receiver { attrs, .. }) | FnArg::Typed(PatType { attrs, .. })) = argument;
+    attrs.iter().filter(|it| it.path().is_ident("cfg"))
 }
 
 /// The type of the awaited result, with `_` where only the body determines it. `None`

@@ -42,7 +42,7 @@ pub(crate) fn if_held(value: &Expr) -> Result<IfHeld> {
         "skip" => Ok(IfHeld::Skip),
         _ => Err(Error::new_spanned(
             value,
-            "`if_held` must be \"error\" or \"skip\"; to take the place of an older call, write `replace = true`",
+            "`if_held` must be \"error\" or \"skip\"; to take the place of an older call, write `replace = true` and a `wait`",
         )),
     }
 }

@@ -142,14 +142,14 @@ impl Call {
     where
         F: Future<Output = R>,
     {
-        self.run_if(body, R::is_success)
+        self.run_if(R::is_success, body)
     }
 
     /// The same, where a function says which results are successes.
     pub async fn run_if<R: Guarded, F>(
         self,
-        body: Pin<&mut Option<F>>,
         is_success: impl FnOnce(&R) -> bool,
+        body: Pin<&mut Option<F>>,
     ) -> R
     where
         F: Future<Output = R>,
@@ -167,15 +167,15 @@ impl Call {
     where
         F: Future<Output = R>,
     {
-        self.run_or_skip_if(body, R::is_success)
+        self.run_or_skip_if(R::is_success, body)
     }
 
     /// The same, where a function says which results are successes.
     // No `async fn`: its future would keep room for the call, because of the look at the label.
     pub fn run_or_skip_if<R: Skippable, F>(
         self,
-        body: Pin<&mut Option<F>>,
         is_success: impl FnOnce(&R) -> bool,
+        body: Pin<&mut Option<F>>,
     ) -> impl Future<Output = R>
     where
         F: Future<Output = R>,

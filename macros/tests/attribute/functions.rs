@@ -250,3 +250,21 @@ async fn under_another_name() -> Held {
 async fn the_crate_may_have_another_name() {
     runs_under!("renamed", under_another_name() => Ok(true));
 }
+
+/// rustc decides on the conditions of arguments after the attribute.
+#[distributed_lock(key = "conditional:{id}")]
+async fn conditional(
+    id: u64,
+    #[cfg(any())] absent: u64,
+    #[cfg(not(any()))] present: String,
+    #[cfg(any())] _guard: Absent,
+) -> Held {
+    #[cfg(any())]
+    drop(absent);
+    Ok(held("conditional:7").await && id == 7 && present == "x")
+}
+
+#[tokio::test]
+async fn arguments_with_conditions() {
+    runs_under!("conditional:7", conditional(7, "x".into()) => Ok(true));
+}

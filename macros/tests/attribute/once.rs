@@ -167,3 +167,32 @@ async fn a_function_says_which_results_are_successes() {
         })
         .await;
 }
+
+struct Least {
+    pages: u32,
+    text: String,
+}
+
+/// What counts as done is said by a part of an argument that the body uses whole.
+#[distributed_lock(
+    key = "index",
+    once = "1h",
+    success = {
+        let pages = least.pages;
+        move |result: &Result<u32, LockError>| result.as_ref().is_ok_and(|found| *found >= pages)
+    }
+)]
+async fn index(least: Least, found: u32) -> Result<u32, LockError> {
+    assert_eq!(least.text, "pages");
+    Ok(found)
+}
+
+#[tokio::test]
+async fn success_takes_a_part_of_an_argument() {
+    let locks = Locks::in_memory();
+    let call = |found| locks.scope(index(Least { pages: 3, text: "pages".to_owned() }, found));
+    for found in [2, 2, 3] {
+        assert_eq!(call(found).await.unwrap(), found);
+    }
+    assert!(call(3).await.unwrap_err().is_done());
+}

@@ -95,3 +95,26 @@ async fn done_work_runs_again() {
     assert!(shown.contains("has run again, for "), "{shown}");
     assert!(matches!(nightly.try_lock().await, Err(LockError::Done { .. })));
 }
+
+/// The command that is shown works where it is pasted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_to_run_a_job_again_is_whole() {
+    let server = Server::start();
+    let locks = Locks::builder().prefix("bil'ling").connect(&server.url()).await.unwrap();
+    let shown = async |name: &str| {
+        let job = locks.mutex(name).once_per(Duration::from_secs(3600));
+        job.lock().await.unwrap().complete().await.unwrap();
+        tell(&server, &["--prefix", "bil'ling", "show", "--", name]).out
+    };
+    let whole = r"to run it again: leasehold run-again --prefix 'bil'\''ling' -- '-x y'";
+    let seen = shown("-x y").await;
+    assert!(seen.contains(whole), "{seen}");
+    let pasted = ["run-again", "--prefix", "bil'ling", "--", "-x y"];
+    assert_eq!(tell(&server, &pasted).code, 0);
+    // Nobody can paste what is not shown.
+    let seen = shown("a\u{202e}b").await;
+    assert!(
+        !seen.contains("run-again 'a") && seen.contains("as `show --json` prints it"),
+        "{seen}"
+    );
+}

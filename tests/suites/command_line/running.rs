@@ -6,7 +6,7 @@ use std::thread;
 
 use leasehold_tests::server::{Server, free_port};
 
-use super::{Folder, on, tell, told, with};
+use super::{Folder, on, tell, told, tool, with};
 
 #[test]
 fn a_command_keeps_its_code() {
@@ -250,4 +250,19 @@ fn the_server_and_the_prefix_are_chosen() {
     let nowhere = told(with(&server, &["ls"]).env_remove("REDIS_URL"));
     assert_eq!(nowhere.code, 125);
     assert!(nowhere.err.contains("--url"), "{nowhere:?}");
+}
+
+/// With `--json`, each line on stderr is an object, also those of the log.
+#[test]
+fn each_line_for_programs_is_an_object() {
+    let server = Server::start();
+    let command = tool();
+    let tool = command.get_program().to_str().unwrap();
+    let command = format!("{tool} force k --yes >/dev/null 2>&1; exec sleep 30");
+    let told = tell(&server, &["--json", "run", "k", "--ttl", "2s", "--", "sh", "-c", &command]);
+    assert_eq!(told.code, 121, "{told:?}");
+    let read = |line| serde_json::from_str::<serde_json::Value>(line).expect(&told.err);
+    let lines: Vec<_> = told.err.lines().map(read).collect();
+    assert!(lines.iter().any(|line| line["log"].is_string()), "{told:?}");
+    assert!(lines.iter().any(|line| line["exit_code"] == 121), "{told:?}");
 }

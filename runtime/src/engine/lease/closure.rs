@@ -42,7 +42,7 @@ impl Lease {
     ///
     /// # Panics
     ///
-    /// If the function does. The lease is released before.
+    /// If the function does. The lease is released in the background.
     ///
     /// # Cancel safety
     ///

@@ -39,7 +39,7 @@ impl LeaseSet {
     ///
     /// # Panics
     ///
-    /// If the function does. The leases are released before.
+    /// If the function does. The leases are released in the background.
     ///
     /// # Cancel safety
     ///
