@@ -2,10 +2,12 @@
 
 mod shared;
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 use leasehold::Locks;
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::redis::{RedisStore, Settings};
@@ -19,19 +21,22 @@ pub use self::shared::{
 use crate::members::Members;
 use crate::server::Server;
 
-/// A store, and control over its time.
-pub trait Backend: Sized {
+/// A store, and control over its time. The cases take any of them by reference, so that each is compiled
+/// once.
+pub trait Backend {
     /// Starts everything the store needs, empty.
-    fn start() -> impl Future<Output = Self>;
+    fn start() -> impl Future<Output = Self>
+    where
+        Self: Sized;
 
     /// The store, to be asked single commands.
     fn store(&self) -> &Arc<dyn Store>;
 
     /// A new client of a store that all clients share.
-    fn locks(&self) -> impl Future<Output = Locks>;
+    fn locks(&self) -> LocalBoxFuture<'_, Locks>;
 
     /// Waits until this many requests are in a lock's queue.
-    fn until_queued(&self, name: &str, count: u64) -> impl Future<Output = ()>;
+    fn until_queued<'a>(&'a self, name: &'a str, count: u64) -> LocalBoxFuture<'a, ()>;
 
     /// True if this is the token of a repeated acquire whose first answer had `first`.
     fn is_repeated(&self, first: u64, token: u64) -> bool {
@@ -39,7 +44,7 @@ pub trait Backend: Sized {
     }
 
     /// Lets this much of the store's time go by.
-    fn pass(&self, time: Duration) -> impl Future<Output = ()>;
+    fn pass(&self, time: Duration) -> LocalBoxFuture<'_, ()>;
 }
 
 /// In memory, on a clock that stands still until `pass` moves it.
@@ -58,17 +63,17 @@ impl Backend for Memory {
         &self.store
     }
 
-    async fn locks(&self) -> Locks {
-        Locks::over(self.store.clone())
+    fn locks(&self) -> LocalBoxFuture<'_, Locks> {
+        ready(Locks::over(self.store.clone())).boxed_local()
     }
 
-    async fn until_queued(&self, _: &str, _: u64) {
+    fn until_queued<'a>(&'a self, _: &'a str, _: u64) -> LocalBoxFuture<'a, ()> {
         // A command runs when its future is made: a polled waiter is in the queue.
-        tokio::task::yield_now().await;
+        tokio::task::yield_now().boxed_local()
     }
 
-    async fn pass(&self, time: Duration) {
-        tokio::time::advance(time).await;
+    fn pass(&self, time: Duration) -> LocalBoxFuture<'_, ()> {
+        tokio::time::advance(time).boxed_local()
     }
 }
 
@@ -90,11 +95,11 @@ impl Backend for QuorumInMemory {
         &self.store
     }
 
-    async fn locks(&self) -> Locks {
-        Locks::over(self.members.store())
+    fn locks(&self) -> LocalBoxFuture<'_, Locks> {
+        ready(Locks::over(self.members.store())).boxed_local()
     }
 
-    async fn until_queued(&self, _: &str, _: u64) {
+    fn until_queued<'a>(&'a self, _: &'a str, _: u64) -> LocalBoxFuture<'a, ()> {
         unreachable!("nobody is queued")
     }
 
@@ -103,8 +108,8 @@ impl Backend for QuorumInMemory {
         token >= first
     }
 
-    async fn pass(&self, time: Duration) {
-        tokio::time::advance(time).await;
+    fn pass(&self, time: Duration) -> LocalBoxFuture<'_, ()> {
+        tokio::time::advance(time).boxed_local()
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bb8_redis::{RedisConnectionManager, bb8};
+use futures_util::future::LocalBoxFuture;
 use leasehold::store::quorum;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{Ask, Attempt, ClientId, Kind, Store};
@@ -79,24 +80,26 @@ impl<D: Deployment> Backend for On<D> {
         &self.store
     }
 
-    async fn locks(&self) -> Locks {
-        self.deployment.locks(&self.prefix).await.expect("the server is there")
+    fn locks(&self) -> LocalBoxFuture<'_, Locks> {
+        Box::pin(async { self.deployment.locks(&self.prefix).await.expect("the server is there") })
     }
 
-    async fn until_queued(&self, name: &str, count: u64) {
-        let key = LockKey::new(name).expect("a name");
-        while self.store.inspect(&key).await.expect("the store answers").waiting != count {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+    fn until_queued<'a>(&'a self, name: &'a str, count: u64) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            let key = LockKey::new(name).expect("a name");
+            while self.store.inspect(&key).await.expect("the store answers").waiting != count {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
     }
 
     fn is_repeated(&self, first: u64, token: u64) -> bool {
         token == first || !D::REPEATS_TOKENS && token > first
     }
 
-    async fn pass(&self, time: Duration) {
+    fn pass(&self, time: Duration) -> LocalBoxFuture<'_, ()> {
         // The server counts in whole milliseconds, and begins when it is asked.
-        tokio::time::sleep(time + Duration::from_millis(10)).await;
+        Box::pin(tokio::time::sleep(time + Duration::from_millis(10)))
     }
 }
 

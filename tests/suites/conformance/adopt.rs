@@ -46,12 +46,12 @@ pub(super) fn heir(of: &Request, ttl: Duration) -> Request {
     Request { owner: of.owner.clone(), ..Client::new().request(of.kind, ttl) }
 }
 
-pub(super) async fn adopt(backend: &impl Backend, from: &Request, request: &Request) -> Adoption {
+pub(super) async fn adopt(backend: &dyn Backend, from: &Request, request: &Request) -> Adoption {
     answered(|| backend.store().adopt(from.id.into(), request)).await
 }
 
 /// Adopts a lease, which must succeed. Returns the token.
-pub(super) async fn adopted(backend: &impl Backend, from: &Request, request: &Request) -> u64 {
+pub(super) async fn adopted(backend: &dyn Backend, from: &Request, request: &Request) -> u64 {
     match adopt(backend, from, request).await {
         Adoption::Adopted { token } => token,
         other @ Adoption::NotHeld(_) => panic!("{other:?}"),
@@ -60,7 +60,7 @@ pub(super) async fn adopted(backend: &impl Backend, from: &Request, request: &Re
 
 /// Adopts a lease, which must fail. Returns the reason.
 pub(super) async fn refused(
-    backend: &impl Backend,
+    backend: &dyn Backend,
     from: &Request,
     request: &Request,
 ) -> LossReason {
@@ -76,7 +76,7 @@ pub(super) fn shape(info: &LockInfo) -> impl PartialEq + std::fmt::Debug + use<>
     (info.kind, info.held, how.collect::<Vec<_>>(), info.kept, info.waiting)
 }
 
-pub(super) async fn an_adoption_has_a_greater_token(backend: &impl Backend) {
+pub(super) async fn an_adoption_has_a_greater_token(backend: &dyn Backend) {
     let mut last = 0;
     for kind in [Kind::Mutex, Kind::Write, Kind::Reentrant] {
         let from = Client::new().owned(kind, "me", LONG);
@@ -94,7 +94,7 @@ pub(super) async fn an_adoption_has_a_greater_token(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_owner_with_other_holds_keeps_his_token(backend: &impl Backend) {
+pub(super) async fn an_owner_with_other_holds_keeps_his_token(backend: &dyn Backend) {
     let client = Client::new();
     let holds = [(); 2].map(|()| client.owned(Kind::Reentrant, "me", LONG));
     let token = granted(backend, &holds[0]).await;
@@ -115,7 +115,7 @@ pub(super) async fn an_owner_with_other_holds_keeps_his_token(backend: &impl Bac
     assert!(granted(backend, &client.owned(Kind::Reentrant, "you", LONG)).await > greater);
 }
 
-pub(super) async fn permits_and_readers_have_no_token(backend: &impl Backend) {
+pub(super) async fn permits_and_readers_have_no_token(backend: &dyn Backend) {
     for kind in [Kind::Semaphore { limit: 3, weight: 2 }, Kind::Read] {
         let from = Client::new().request(kind, LONG);
         let heir = heir(&from, LONG);
@@ -127,7 +127,7 @@ pub(super) async fn permits_and_readers_have_no_token(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_adoption_starts_the_ttl_anew(backend: &impl Backend) {
+pub(super) async fn an_adoption_starts_the_ttl_anew(backend: &dyn Backend) {
     for kind in KINDS {
         // The new TTL may be longer or shorter than the time left.
         for (before, after) in [(SHORT * 4, LONG), (LONG * 3, LONG)] {
@@ -144,7 +144,7 @@ pub(super) async fn an_adoption_starts_the_ttl_anew(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_adoption_sent_twice_has_the_first_answer(backend: &impl Backend) {
+pub(super) async fn an_adoption_sent_twice_has_the_first_answer(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let mut heir = heir(&from, LONG);
@@ -162,7 +162,7 @@ pub(super) async fn an_adoption_sent_twice_has_the_first_answer(backend: &impl B
     }
 }
 
-pub(super) async fn an_adopted_lease_can_be_adopted_again(backend: &impl Backend) {
+pub(super) async fn an_adopted_lease_can_be_adopted_again(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let (second, third) = (heir(&from, LONG), heir(&from, LONG));
@@ -179,7 +179,7 @@ pub(super) async fn an_adopted_lease_can_be_adopted_again(backend: &impl Backend
     }
 }
 
-pub(super) async fn an_adopted_lease_can_be_forced(backend: &impl Backend) {
+pub(super) async fn an_adopted_lease_can_be_forced(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let heir = heir(&from, LONG);
@@ -193,7 +193,7 @@ pub(super) async fn an_adopted_lease_can_be_forced(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn the_former_holder_changes_nothing(backend: &impl Backend) {
+pub(super) async fn the_former_holder_changes_nothing(backend: &dyn Backend) {
     for kind in KINDS {
         // Its TTL is longer than its heir's, so any effect of its commands would show.
         let from = Client::new().owned(kind, "me", LONG * 3);
@@ -224,7 +224,7 @@ pub(super) async fn the_former_holder_changes_nothing(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_adopted_lease_keeps_its_owner(backend: &impl Backend) {
+pub(super) async fn an_adopted_lease_keeps_its_owner(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let heir = heir(&from, LONG);
@@ -238,7 +238,7 @@ pub(super) async fn an_adopted_lease_keeps_its_owner(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_adopted_permit_keeps_its_weight(backend: &impl Backend) {
+pub(super) async fn an_adopted_permit_keeps_its_weight(backend: &dyn Backend) {
     let client = Client::new();
     let permit = |weight| client.request(Kind::Semaphore { limit: 4, weight }, LONG);
     let from = permit(3);
@@ -259,7 +259,7 @@ pub(super) async fn an_adopted_permit_keeps_its_weight(backend: &impl Backend) {
     granted(backend, &permit(4)).await;
 }
 
-pub(super) async fn an_adopted_writer_stays_beside_its_owners_readers(backend: &impl Backend) {
+pub(super) async fn an_adopted_writer_stays_beside_its_owners_readers(backend: &dyn Backend) {
     let client = Client::new();
     let of = |kind, owner| client.owned(kind, owner, LONG);
     let (writer, reader) = (of(Kind::Write, "me"), of(Kind::Read, "me"));
@@ -280,7 +280,7 @@ pub(super) async fn an_adopted_writer_stays_beside_its_owners_readers(backend: &
     assert_eq!(renewed(backend, &other).await, Renewal::Renewed);
 }
 
-pub(super) async fn other_holders_keep_their_leases(backend: &impl Backend) {
+pub(super) async fn other_holders_keep_their_leases(backend: &dyn Backend) {
     let kinds = [Kind::Reentrant, Kind::Semaphore { limit: 2, weight: 1 }, Kind::Read];
     for (kind, is_first_short) in kinds.into_iter().flat_map(|it| [(it, false), (it, true)]) {
         let (short, long) = (SHORT * 2, LONG);
@@ -302,7 +302,7 @@ pub(super) async fn other_holders_keep_their_leases(backend: &impl Backend) {
 }
 
 /// The adopted lease may have been the one that would end last.
-pub(super) async fn no_key_outlasts_the_holder(backend: &impl Backend) {
+pub(super) async fn no_key_outlasts_the_holder(backend: &dyn Backend) {
     for kind in KINDS {
         let client = Client::new();
         let (from, other) = (client.owned(kind, "me", LONG), client.owned(kind, "me", SHORT));
@@ -322,7 +322,7 @@ pub(super) async fn no_key_outlasts_the_holder(backend: &impl Backend) {
 /// More leases than one command removes.
 const CROWD: u32 = 70;
 
-pub(super) async fn ended_leases_block_nobody(backend: &impl Backend) {
+pub(super) async fn ended_leases_block_nobody(backend: &dyn Backend) {
     let client = Client::new();
     let permit =
         |weight, ttl| client.request(Kind::Semaphore { limit: CROWD * 2 + 3, weight }, ttl);
@@ -350,7 +350,7 @@ pub(super) async fn ended_leases_block_nobody(backend: &impl Backend) {
     granted(backend, &permit(3, LONG)).await;
 }
 
-pub(super) async fn a_sole_hold_among_ended_ones_has_a_new_token(backend: &impl Backend) {
+pub(super) async fn a_sole_hold_among_ended_ones_has_a_new_token(backend: &dyn Backend) {
     let client = Client::new();
     let hold = |ttl| client.owned(Kind::Reentrant, "me", ttl);
     let (from, short) = (hold(LONG), SHORT * 4);

@@ -26,7 +26,7 @@ macro_rules! cases {
 pub(super) use cases;
 
 pub(super) async fn the_former_holder_is_not_granted_again_while_others_wait(
-    backend: &impl Backend,
+    backend: &dyn Backend,
 ) {
     for kind in KINDS {
         let from = Client::new().owned(in_the_way_of(kind), "me", LONG);
@@ -48,7 +48,7 @@ pub(super) async fn the_former_holder_is_not_granted_again_while_others_wait(
 }
 
 /// A waiter with an offer that it has not confirmed.
-async fn offered(backend: &impl Backend, kind: Kind, live: Duration) -> Request {
+async fn offered(backend: &dyn Backend, kind: Kind, live: Duration) -> Request {
     let holder = Client::new().owned(in_the_way_of(kind), "me", LONG);
     granted(backend, &holder).await;
     let waiter = Client::new().owned(kind, "you", LONG);
@@ -57,7 +57,7 @@ async fn offered(backend: &impl Backend, kind: Kind, live: Duration) -> Request 
     waiter
 }
 
-pub(super) async fn an_offer_is_adopted(backend: &impl Backend) {
+pub(super) async fn an_offer_is_adopted(backend: &dyn Backend) {
     for kind in KINDS {
         let waiter = offered(backend, kind, LIVE).await;
         let heir = heir(&waiter, LONG);
@@ -72,7 +72,7 @@ pub(super) async fn an_offer_is_adopted(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_adopted_offer_does_not_end_with_the_heartbeat(backend: &impl Backend) {
+pub(super) async fn an_adopted_offer_does_not_end_with_the_heartbeat(backend: &dyn Backend) {
     for kind in KINDS {
         let waiter = offered(backend, kind, SHORT * 2).await;
         let heir = heir(&waiter, LONG);
@@ -83,7 +83,7 @@ pub(super) async fn an_adopted_offer_does_not_end_with_the_heartbeat(backend: &i
     }
 }
 
-pub(super) async fn waiters_are_served_after_the_adopter(backend: &impl Backend) {
+pub(super) async fn waiters_are_served_after_the_adopter(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(in_the_way_of(kind), "me", LONG);
         granted(backend, &from).await;

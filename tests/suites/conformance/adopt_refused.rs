@@ -28,7 +28,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-pub(super) async fn a_second_adopter_learns_that_the_lease_is_taken(backend: &impl Backend) {
+pub(super) async fn a_second_adopter_learns_that_the_lease_is_taken(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let (first, second) = (heir(&from, LONG), heir(&from, LONG * 2));
@@ -50,7 +50,7 @@ pub(super) async fn a_second_adopter_learns_that_the_lease_is_taken(backend: &im
     }
 }
 
-pub(super) async fn a_free_lock_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn a_free_lock_is_not_adopted(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         assert_eq!(refused(backend, &from, &heir(&from, LONG)).await, Expired, "{kind:?}");
@@ -58,7 +58,7 @@ pub(super) async fn a_free_lock_is_not_adopted(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_expired_lease_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn an_expired_lease_is_not_adopted(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", SHORT);
         let late = heir(&from, LONG);
@@ -89,7 +89,7 @@ pub(super) async fn an_expired_lease_is_not_adopted(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_released_lease_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn a_released_lease_is_not_adopted(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         granted(backend, &from).await;
@@ -103,7 +103,7 @@ pub(super) async fn a_released_lease_is_not_adopted(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_forced_lease_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn a_forced_lease_is_not_adopted(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let late = heir(&from, LONG);
@@ -116,7 +116,7 @@ pub(super) async fn a_forced_lease_is_not_adopted(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_kept_lock_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn a_kept_lock_is_not_adopted(backend: &dyn Backend) {
     let from = Client::new().mutex(LONG);
     granted(backend, &from).await;
     assert_eq!(backend.store().release(&from, LONG).await.unwrap(), Ended::Kept);
@@ -125,7 +125,7 @@ pub(super) async fn a_kept_lock_is_not_adopted(backend: &impl Backend) {
     kept(backend, &Client::new().mutex(LONG)).await;
 }
 
-pub(super) async fn another_kind_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn another_kind_is_not_adopted(backend: &dyn Backend) {
     for held in KINDS {
         let from = Client::new().owned(held, "me", LONG);
         granted(backend, &from).await;
@@ -150,7 +150,7 @@ pub(super) async fn another_kind_is_not_adopted(backend: &impl Backend) {
 }
 
 /// A ticket that was tampered with may say anything.
-pub(super) async fn another_owner_or_weight_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn another_owner_or_weight_is_not_adopted(backend: &dyn Backend) {
     for kind in KINDS {
         let client = Client::new();
         let from = client.owned(kind, "me", LONG);
@@ -172,7 +172,7 @@ pub(super) async fn another_owner_or_weight_is_not_adopted(backend: &impl Backen
 }
 
 /// The adoption arrives after its cancel.
-pub(super) async fn a_cancelled_adopter_gets_nothing(backend: &impl Backend) {
+pub(super) async fn a_cancelled_adopter_gets_nothing(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let (late, next) = (heir(&from, LONG * 2), heir(&from, LONG));
@@ -191,7 +191,7 @@ pub(super) async fn a_cancelled_adopter_gets_nothing(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_ended_adopter_is_not_granted_again(backend: &impl Backend) {
+pub(super) async fn an_ended_adopter_is_not_granted_again(backend: &dyn Backend) {
     for (kind, is_cancelled) in KINDS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
         let from = Client::new().owned(kind, "me", LONG);
         let heir = heir(&from, LONG);
@@ -213,7 +213,7 @@ pub(super) async fn an_ended_adopter_is_not_granted_again(backend: &impl Backend
 }
 
 /// A late copy of the first holder's ask has acquired it, after the adopter's release.
-pub(super) async fn a_mutex_that_was_granted_anew_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn a_mutex_that_was_granted_anew_is_not_adopted(backend: &dyn Backend) {
     let from = Client::new().owned(Kind::Mutex, "me", LONG);
     let first = Detached { id: from.id, most: granted(backend, &from).await };
     let adopts = async |heir| match backend.store().adopt(first, heir).await.unwrap() {

@@ -36,14 +36,14 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-pub(super) async fn a_held_lock_is_busy(backend: &impl Backend) {
+pub(super) async fn a_held_lock_is_busy(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.mutex(LONG)).await;
     let left = busy(backend, &client.mutex(LONG)).await;
     assert!(left <= LONG && left > LONG / 2, "{left:?}");
 }
 
-pub(super) async fn an_expired_lease_is_free(backend: &impl Backend) {
+pub(super) async fn an_expired_lease_is_free(backend: &dyn Backend) {
     let client = Client::new();
     let first = client.mutex(SHORT);
     granted(backend, &first).await;
@@ -54,7 +54,7 @@ pub(super) async fn an_expired_lease_is_free(backend: &impl Backend) {
 }
 
 /// A report of another election: who asked with a short lease took the lock from one with a long one.
-pub(super) async fn a_short_ttl_ends_no_long_lease(backend: &impl Backend) {
+pub(super) async fn a_short_ttl_ends_no_long_lease(backend: &dyn Backend) {
     let client = Client::new();
     let long = client.mutex(LONG);
     granted(backend, &long).await;
@@ -66,7 +66,7 @@ pub(super) async fn a_short_ttl_ends_no_long_lease(backend: &impl Backend) {
     assert_eq!(renewed(backend, &long).await, Renewal::Renewed);
 }
 
-pub(super) async fn an_acquire_sent_twice_has_the_first_answer(backend: &impl Backend) {
+pub(super) async fn an_acquire_sent_twice_has_the_first_answer(backend: &dyn Backend) {
     let request = Client::new().mutex(LONG);
     let token = granted(backend, &request).await;
     assert!(backend.is_repeated(token, granted(backend, &request).await));
@@ -75,7 +75,7 @@ pub(super) async fn an_acquire_sent_twice_has_the_first_answer(backend: &impl Ba
     granted(backend, &Client::new().mutex(LONG)).await;
 }
 
-pub(super) async fn a_repeated_acquire_starts_the_ttl_anew(backend: &impl Backend) {
+pub(super) async fn a_repeated_acquire_starts_the_ttl_anew(backend: &dyn Backend) {
     let client = Client::new();
     let mut request = client.mutex(LONG);
     granted(backend, &request).await;
@@ -84,7 +84,7 @@ pub(super) async fn a_repeated_acquire_starts_the_ttl_anew(backend: &impl Backen
     assert!(busy(backend, &client.mutex(LONG)).await > LONG);
 }
 
-pub(super) async fn only_the_owner_releases(backend: &impl Backend) {
+pub(super) async fn only_the_owner_releases(backend: &dyn Backend) {
     let client = Client::new();
     let (first, second) = (client.mutex(LONG), client.mutex(LONG));
     granted(backend, &first).await;
@@ -97,7 +97,7 @@ pub(super) async fn only_the_owner_releases(backend: &impl Backend) {
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn a_release_sent_twice_changes_nothing(backend: &impl Backend) {
+pub(super) async fn a_release_sent_twice_changes_nothing(backend: &dyn Backend) {
     let client = Client::new();
     let first = client.mutex(LONG);
     granted(backend, &first).await;
@@ -115,7 +115,7 @@ pub(super) async fn a_release_sent_twice_changes_nothing(backend: &impl Backend)
     assert_eq!(ended, Ended::NotHeld(Taken));
 }
 
-pub(super) async fn a_released_request_is_not_granted_again(backend: &impl Backend) {
+pub(super) async fn a_released_request_is_not_granted_again(backend: &dyn Backend) {
     let request = Client::new().mutex(LONG);
     granted(backend, &request).await;
     let _ = super::released(backend, &request).await;
@@ -123,7 +123,7 @@ pub(super) async fn a_released_request_is_not_granted_again(backend: &impl Backe
     granted(backend, &Client::new().mutex(LONG)).await;
 }
 
-pub(super) async fn a_released_request_is_remembered_while_others_hold(backend: &impl Backend) {
+pub(super) async fn a_released_request_is_remembered_while_others_hold(backend: &dyn Backend) {
     let client = Client::new();
     let first = client.mutex(LONG);
     granted(backend, &first).await;
@@ -132,7 +132,7 @@ pub(super) async fn a_released_request_is_remembered_while_others_hold(backend: 
     has_ended(backend, &first).await;
 }
 
-pub(super) async fn a_cancel_takes_a_grant_back(backend: &impl Backend) {
+pub(super) async fn a_cancel_takes_a_grant_back(backend: &dyn Backend) {
     let client = Client::new();
     let request = client.mutex(LONG);
     let token = granted(backend, &request).await;
@@ -142,7 +142,7 @@ pub(super) async fn a_cancel_takes_a_grant_back(backend: &impl Backend) {
     assert!(granted(backend, &client.mutex(LONG)).await > token);
 }
 
-pub(super) async fn a_cancel_before_its_acquire_wins(backend: &impl Backend) {
+pub(super) async fn a_cancel_before_its_acquire_wins(backend: &dyn Backend) {
     let client = Client::new();
     let request = client.mutex(LONG);
     assert!(!backend.store().cancel(&request).await.unwrap());
@@ -150,7 +150,7 @@ pub(super) async fn a_cancel_before_its_acquire_wins(backend: &impl Backend) {
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn a_cancel_leaves_others_alone(backend: &impl Backend) {
+pub(super) async fn a_cancel_leaves_others_alone(backend: &dyn Backend) {
     let client = Client::new();
     let holder = client.mutex(LONG);
     granted(backend, &holder).await;
@@ -160,7 +160,7 @@ pub(super) async fn a_cancel_leaves_others_alone(backend: &impl Backend) {
     assert_eq!(ended, Ended::Released);
 }
 
-pub(super) async fn a_cancel_is_remembered_while_others_hold(backend: &impl Backend) {
+pub(super) async fn a_cancel_is_remembered_while_others_hold(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.mutex(LONG)).await;
     let late = client.mutex(LONG);
@@ -168,7 +168,7 @@ pub(super) async fn a_cancel_is_remembered_while_others_hold(backend: &impl Back
     has_ended(backend, &late).await;
 }
 
-pub(super) async fn a_renewal_prolongs(backend: &impl Backend) {
+pub(super) async fn a_renewal_prolongs(backend: &dyn Backend) {
     let client = Client::new();
     let mut request = client.mutex(LONG);
     granted(backend, &request).await;
@@ -177,7 +177,7 @@ pub(super) async fn a_renewal_prolongs(backend: &impl Backend) {
     assert!(busy(backend, &client.mutex(LONG)).await > LONG);
 }
 
-pub(super) async fn a_renewal_does_not_revive_an_ended_lease(backend: &impl Backend) {
+pub(super) async fn a_renewal_does_not_revive_an_ended_lease(backend: &dyn Backend) {
     let client = Client::new();
     let expired = client.mutex(SHORT);
     granted(backend, &expired).await;
@@ -192,7 +192,7 @@ pub(super) async fn a_renewal_does_not_revive_an_ended_lease(backend: &impl Back
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn a_renewal_by_another_changes_nothing(backend: &impl Backend) {
+pub(super) async fn a_renewal_by_another_changes_nothing(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.mutex(LONG)).await;
     let other = client.mutex(LONG * 2);
@@ -200,7 +200,7 @@ pub(super) async fn a_renewal_by_another_changes_nothing(backend: &impl Backend)
     assert!(busy(backend, &client.mutex(LONG)).await <= LONG);
 }
 
-pub(super) async fn a_kept_lock_is_held_without_a_holder(backend: &impl Backend) {
+pub(super) async fn a_kept_lock_is_held_without_a_holder(backend: &dyn Backend) {
     let client = Client::new();
     let request = client.mutex(LONG);
     granted(backend, &request).await;
@@ -214,7 +214,7 @@ pub(super) async fn a_kept_lock_is_held_without_a_holder(backend: &impl Backend)
     kept(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn a_kept_lock_becomes_free_on_time(backend: &impl Backend) {
+pub(super) async fn a_kept_lock_becomes_free_on_time(backend: &dyn Backend) {
     let client = Client::new();
     let request = client.mutex(LONG);
     granted(backend, &request).await;
@@ -224,7 +224,7 @@ pub(super) async fn a_kept_lock_becomes_free_on_time(backend: &impl Backend) {
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn two_kinds_do_not_share_a_name(backend: &impl Backend) {
+pub(super) async fn two_kinds_do_not_share_a_name(backend: &dyn Backend) {
     let client = Client::new();
     let reader = client.request(Kind::Read, LONG);
     granted(backend, &reader).await;
@@ -242,7 +242,7 @@ pub(super) async fn two_kinds_do_not_share_a_name(backend: &impl Backend) {
     );
 }
 
-pub(super) async fn a_released_name_may_change_its_kind(backend: &impl Backend) {
+pub(super) async fn a_released_name_may_change_its_kind(backend: &dyn Backend) {
     let client = Client::new();
     let mut last = 0;
     for _ in 0..2 {
@@ -259,7 +259,7 @@ pub(super) async fn a_released_name_may_change_its_kind(backend: &impl Backend) 
     }
 }
 
-pub(super) async fn locks_do_not_touch_each_other(backend: &impl Backend) {
+pub(super) async fn locks_do_not_touch_each_other(backend: &dyn Backend) {
     let client = Client::new();
     for name in ["a", "b", "{a}", "a}", "%7Ba%7D", "x{a}", "x{a}y", "lock:{a}"] {
         let mut request = client.mutex(LONG);

@@ -20,7 +20,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-pub(super) async fn tokens_grow_across_release(backend: &impl Backend) {
+pub(super) async fn tokens_grow_across_release(backend: &dyn Backend) {
     let client = Client::new();
     let mut last = 0;
     for _ in 0..100 {
@@ -33,7 +33,7 @@ pub(super) async fn tokens_grow_across_release(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn tokens_grow_across_expiry(backend: &impl Backend) {
+pub(super) async fn tokens_grow_across_expiry(backend: &dyn Backend) {
     let client = Client::new();
     let first = granted(backend, &client.mutex(SHORT)).await;
     backend.pass(SHORT).await;
@@ -43,7 +43,7 @@ pub(super) async fn tokens_grow_across_expiry(backend: &impl Backend) {
 /// Each grant takes a block of tokens. If it were larger than the clock's step from grant to grant,
 /// many grants in a row would get ahead of the clock. After an expiry only the clock is left, and
 /// the tokens would go back.
-pub(super) async fn a_burst_of_grants_does_not_outrun_the_next_token(backend: &impl Backend) {
+pub(super) async fn a_burst_of_grants_does_not_outrun_the_next_token(backend: &dyn Backend) {
     let client = Client::new();
     for _ in 0..2_000 {
         let request = client.mutex(LONG);
@@ -56,7 +56,7 @@ pub(super) async fn a_burst_of_grants_does_not_outrun_the_next_token(backend: &i
     assert!(next > last, "{next} after {last}");
 }
 
-pub(super) async fn a_lease_shows_its_token(backend: &impl Backend) {
+pub(super) async fn a_lease_shows_its_token(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let first = locks.mutex("a").lock().await.unwrap();
     let token = first.fence().unwrap();

@@ -39,7 +39,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-pub(super) async fn every_kind_is_taken_by_force(backend: &impl Backend) {
+pub(super) async fn every_kind_is_taken_by_force(backend: &dyn Backend) {
     for kind in KINDS {
         let client = Client::new();
         let holder = client.owned(kind, "me", LONG);
@@ -65,7 +65,7 @@ pub(super) async fn every_kind_is_taken_by_force(backend: &impl Backend) {
 }
 
 pub(super) async fn a_forced_holder_is_told_until_its_lease_would_have_ended(
-    backend: &impl Backend,
+    backend: &dyn Backend,
 ) {
     let client = Client::new();
     let short = client.mutex(SHORT * 4);
@@ -89,7 +89,7 @@ pub(super) async fn a_forced_holder_is_told_until_its_lease_would_have_ended(
     assert!(!was_forced(backend, &short).await, "nothing is kept for ever");
 }
 
-pub(super) async fn a_kept_mutex_is_taken_by_force(backend: &impl Backend) {
+pub(super) async fn a_kept_mutex_is_taken_by_force(backend: &dyn Backend) {
     let client = Client::new();
     let mutex = client.mutex(LONG);
     granted(backend, &mutex).await;
@@ -99,7 +99,7 @@ pub(super) async fn a_kept_mutex_is_taken_by_force(backend: &impl Backend) {
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn an_offer_is_taken_by_force(backend: &impl Backend) {
+pub(super) async fn an_offer_is_taken_by_force(backend: &dyn Backend) {
     for kind in KINDS {
         let (one, other) = (Client::new(), Client::new());
         let holder = one.owned(if kind == Kind::Read { Kind::Write } else { kind }, "me", LONG);
@@ -113,7 +113,7 @@ pub(super) async fn an_offer_is_taken_by_force(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn all_holders_are_forced(backend: &impl Backend) {
+pub(super) async fn all_holders_are_forced(backend: &dyn Backend) {
     let client = Client::new();
     let readers = [(); 100].map(|()| client.request(Kind::Read, LONG));
     for reader in &readers {
@@ -126,7 +126,7 @@ pub(super) async fn all_holders_are_forced(backend: &impl Backend) {
     granted(backend, &client.request(Kind::Write, LONG)).await;
 }
 
-pub(super) async fn a_free_lock_is_not_forced(backend: &impl Backend) {
+pub(super) async fn a_free_lock_is_not_forced(backend: &dyn Backend) {
     assert_eq!(forced(backend).await, Forced::NotHeld);
     for kind in KINDS {
         let client = Client::new();
@@ -142,7 +142,7 @@ pub(super) async fn a_free_lock_is_not_forced(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn force_moves_the_token_on(backend: &impl Backend) {
+pub(super) async fn force_moves_the_token_on(backend: &dyn Backend) {
     let client = Client::new();
     let mut last = 0;
     for _ in 0..20 {
@@ -154,7 +154,7 @@ pub(super) async fn force_moves_the_token_on(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn the_first_waiter_is_served_after_a_force(backend: &impl Backend) {
+pub(super) async fn the_first_waiter_is_served_after_a_force(backend: &dyn Backend) {
     for kind in KINDS {
         let (one, first) = (Client::new(), Client::new());
         let holder = one.owned(if kind == Kind::Read { Kind::Write } else { kind }, "me", LONG);
@@ -193,7 +193,7 @@ async fn the_first_waiter_is_told_to_ask() {
     }
 }
 
-pub(super) async fn a_forced_holder_has_not_released(backend: &impl Backend) {
+pub(super) async fn a_forced_holder_has_not_released(backend: &dyn Backend) {
     for kind in KINDS {
         let client = Client::new();
         let holder = client.owned(kind, "me", LONG);
@@ -206,7 +206,7 @@ pub(super) async fn a_forced_holder_has_not_released(backend: &impl Backend) {
 }
 
 /// A waiter for a lock that is then taken by force.
-async fn waits_for_a_lock_to_be_forced(backend: &impl Backend, kind: Kind) -> Request {
+async fn waits_for_a_lock_to_be_forced(backend: &dyn Backend, kind: Kind) -> Request {
     let (one, first) = (Client::new(), Client::new());
     let holder = one.owned(if kind == Kind::Read { Kind::Write } else { kind }, "me", LONG);
     granted(backend, &holder).await;
@@ -215,7 +215,7 @@ async fn waits_for_a_lock_to_be_forced(backend: &impl Backend, kind: Kind) -> Re
     waiter
 }
 
-pub(super) async fn a_release_after_a_force_lets_the_next_one_in(backend: &impl Backend) {
+pub(super) async fn a_release_after_a_force_lets_the_next_one_in(backend: &dyn Backend) {
     for kind in KINDS {
         let first = waits_for_a_lock_to_be_forced(backend, kind).await;
         let second = Client::new().owned(kind, "second", LONG);
@@ -228,7 +228,7 @@ pub(super) async fn a_release_after_a_force_lets_the_next_one_in(backend: &impl 
     }
 }
 
-pub(super) async fn a_forced_name_may_change_its_kind(backend: &impl Backend) {
+pub(super) async fn a_forced_name_may_change_its_kind(backend: &dyn Backend) {
     for (kind, other) in KINDS.into_iter().zip(KINDS.into_iter().cycle().skip(1)) {
         let waiter = waits_for_a_lock_to_be_forced(backend, kind).await;
         let _ = forced(backend).await;
@@ -240,7 +240,7 @@ pub(super) async fn a_forced_name_may_change_its_kind(backend: &impl Backend) {
 }
 
 /// Takes the lock from the holders with this note.
-async fn forced_from(backend: &impl Backend, note: &str) -> Forced {
+async fn forced_from(backend: &dyn Backend, note: &str) -> Forced {
     let seen = inspected(backend).await;
     let named = seen.holders.iter().filter(|it| it.note.as_deref() == Some(note));
     let only: Vec<_> = named.map(|it| it.member().to_owned()).collect();
@@ -257,7 +257,7 @@ fn permit(client: &Client, weight: u32, note: &str) -> Request {
     with_note(client.owned(Kind::Semaphore { limit: 4, weight }, "me", LONG), note)
 }
 
-pub(super) async fn some_of_several_holders_are_forced(backend: &impl Backend) {
+pub(super) async fn some_of_several_holders_are_forced(backend: &dyn Backend) {
     let client = Client::new();
     let [light, heavy, works] = [(1, "hangs"), (2, "hangs"), (1, "works")]
         .map(|(weight, note)| permit(&client, weight, note));
@@ -285,7 +285,7 @@ pub(super) async fn some_of_several_holders_are_forced(backend: &impl Backend) {
     granted(backend, &permit(&client, 4, "all")).await;
 }
 
-pub(super) async fn a_waiter_gets_what_some_holders_have_lost(backend: &impl Backend) {
+pub(super) async fn a_waiter_gets_what_some_holders_have_lost(backend: &dyn Backend) {
     let client = Client::new();
     for note in ["hangs", "works"] {
         granted(backend, &permit(&client, 2, note)).await;
@@ -296,7 +296,7 @@ pub(super) async fn a_waiter_gets_what_some_holders_have_lost(backend: &impl Bac
     granted_when_asking(backend, &waiter, position).await;
 }
 
-pub(super) async fn a_writer_stays_with_its_token_when_a_reader_is_forced(backend: &impl Backend) {
+pub(super) async fn a_writer_stays_with_its_token_when_a_reader_is_forced(backend: &dyn Backend) {
     let client = Client::new();
     let reader = with_note(client.owned(Kind::Read, "me", LONG), "reads");
     granted(backend, &reader).await;
@@ -309,7 +309,7 @@ pub(super) async fn a_writer_stays_with_its_token_when_a_reader_is_forced(backen
     assert!(matches!(renewed(backend, &reader).await, Renewal::NotHeld(_)));
 }
 
-pub(super) async fn readers_stay_when_their_writer_is_forced(backend: &impl Backend) {
+pub(super) async fn readers_stay_when_their_writer_is_forced(backend: &dyn Backend) {
     let client = Client::new();
     let reader = with_note(client.owned(Kind::Read, "me", LONG), "reads");
     granted(backend, &reader).await;
@@ -324,7 +324,7 @@ pub(super) async fn readers_stay_when_their_writer_is_forced(backend: &impl Back
     assert!(matches!(released(backend, &writer).await, Ended::NotHeld(_)));
 }
 
-pub(super) async fn whoever_is_not_named_loses_nothing(backend: &impl Backend) {
+pub(super) async fn whoever_is_not_named_loses_nothing(backend: &dyn Backend) {
     for kind in KINDS {
         let client = Client::new();
         let before = with_note(client.owned(kind, "me", LONG), "before");
@@ -343,7 +343,7 @@ pub(super) async fn whoever_is_not_named_loses_nothing(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_owner_loses_all_its_holds(backend: &impl Backend) {
+pub(super) async fn an_owner_loses_all_its_holds(backend: &dyn Backend) {
     let client = Client::new();
     let holds =
         ["hangs", "works"].map(|note| with_note(client.owned(Kind::Reentrant, "me", LONG), note));
@@ -355,7 +355,7 @@ pub(super) async fn an_owner_loses_all_its_holds(backend: &impl Backend) {
     granted(backend, &client.owned(Kind::Reentrant, "you", LONG)).await;
 }
 
-pub(super) async fn who_forced_a_lock_is_remembered(backend: &impl Backend) {
+pub(super) async fn who_forced_a_lock_is_remembered(backend: &dyn Backend) {
     let client = Client::new();
     assert!(inspected(backend).await.last_forced.is_none());
     granted(backend, &client.mutex(LONG)).await;

@@ -46,7 +46,7 @@ async fn job(locks: &Locks, name: &str) -> Option<JobInfo> {
     locks.inspect(name).await.unwrap().job.map(|job| *job)
 }
 
-pub(super) async fn runs_without_a_success_are_counted(backend: &impl Backend) {
+pub(super) async fn runs_without_a_success_are_counted(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     assert!(job(&here, "a").await.is_none());
     for count in 1..=3 {
@@ -62,7 +62,7 @@ pub(super) async fn runs_without_a_success_are_counted(backend: &impl Backend) {
     assert!(seen.last_success.is_some_and(|last| last.tick.is_some()));
 }
 
-pub(super) async fn a_repeated_ask_is_one_run(backend: &impl Backend) {
+pub(super) async fn a_repeated_ask_is_one_run(backend: &dyn Backend) {
     let store = backend.store();
     let request = Client::new().request(Kind::Once(Once::per(AGE, Duration::ZERO)), LONG);
     for _ in 0..3 {
@@ -73,7 +73,7 @@ pub(super) async fn a_repeated_ask_is_one_run(backend: &impl Backend) {
     assert_eq!(job(&backend.locks().await, "a").await.unwrap().failed_runs, 1);
 }
 
-pub(super) async fn a_run_is_shown_while_it_runs(backend: &impl Backend) {
+pub(super) async fn a_run_is_shown_while_it_runs(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lease = once_per(&here, "a", AGE).note("TICKET-7").lock().await.unwrap();
     // Its client introduces itself in the background.
@@ -94,7 +94,7 @@ pub(super) async fn a_run_is_shown_while_it_runs(backend: &impl Backend) {
     assert!(seen.running.is_none() && seen.failed_runs == 1, "{seen:?}");
 }
 
-pub(super) async fn work_without_ticks_is_no_job(backend: &impl Backend) {
+pub(super) async fn work_without_ticks_is_no_job(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let mail = locks.mutex("mail").once(AGE);
     mail.lock().await.unwrap().release().await.unwrap();
@@ -102,7 +102,7 @@ pub(super) async fn work_without_ticks_is_no_job(backend: &impl Backend) {
     assert!(job(&locks, "mail").await.is_none());
 }
 
-pub(super) async fn missed_ticks_are_shown(backend: &impl Backend) {
+pub(super) async fn missed_ticks_are_shown(backend: &dyn Backend) {
     let locks = backend.locks().await;
     once_per(&locks, "a", PERIOD).lock().await.unwrap().complete().await.unwrap();
     let mut before = job(&locks, "a").await.unwrap();
@@ -115,7 +115,7 @@ pub(super) async fn missed_ticks_are_shown(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn done_work_runs_again(backend: &impl Backend) {
+pub(super) async fn done_work_runs_again(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     for mutex in [once_per(&here, "a", AGE), here.mutex("b").once(AGE)] {
         mutex.lock().await.unwrap().complete().await.unwrap();
@@ -139,7 +139,7 @@ pub(super) async fn done_work_runs_again(backend: &impl Backend) {
     assert!(job(&here, "c").await.is_none());
 }
 
-pub(super) async fn a_kept_lock_is_free_for_another_run(backend: &impl Backend) {
+pub(super) async fn a_kept_lock_is_free_for_another_run(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let mutex = locks.mutex("a").ttl(LONG).hold_at_least(LONG);
     mutex.lock().await.unwrap().release().await.unwrap();
@@ -156,7 +156,7 @@ pub(super) async fn a_kept_lock_is_free_for_another_run(backend: &impl Backend) 
     lease.complete().await.unwrap();
 }
 
-pub(super) async fn a_run_under_way_goes_on_and_counts(backend: &impl Backend) {
+pub(super) async fn a_run_under_way_goes_on_and_counts(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     once_per(&here, "a", AGE).lock().await.unwrap().release().await.unwrap();
     let lease = once_per(&here, "a", AGE).lock().await.unwrap();
@@ -171,7 +171,7 @@ pub(super) async fn a_run_under_way_goes_on_and_counts(backend: &impl Backend) {
 }
 
 /// The run of a later tick becomes the first, and its tick has not ended.
-pub(super) async fn a_run_that_becomes_the_first_is_not_overdue(backend: &impl Backend) {
+pub(super) async fn a_run_that_becomes_the_first_is_not_overdue(backend: &dyn Backend) {
     let locks = backend.locks().await;
     once_per(&locks, "a", LONGER).lock().await.unwrap().release().await.unwrap();
     while !job(&locks, "a").await.unwrap().is_overdue() {
@@ -184,7 +184,7 @@ pub(super) async fn a_run_that_becomes_the_first_is_not_overdue(backend: &impl B
     lease.complete().await.unwrap();
 }
 
-pub(super) async fn a_late_copy_of_a_completion_marks_nothing_again(backend: &impl Backend) {
+pub(super) async fn a_late_copy_of_a_completion_marks_nothing_again(backend: &dyn Backend) {
     let (store, locks) = (backend.store(), backend.locks().await);
     let request = Client::new().request(Kind::Once(Once::For(AGE)), LONG);
     let answer = store.acquire(&request, None).await.unwrap();
@@ -201,7 +201,7 @@ pub(super) async fn a_late_copy_of_a_completion_marks_nothing_again(backend: &im
 }
 
 /// Where no messages come, it runs when it next asks.
-pub(super) async fn a_sleeping_job_runs_again_at_once(backend: &impl Backend) {
+pub(super) async fn a_sleeping_job_runs_again_at_once(backend: &dyn Backend) {
     if !backend.store().gives_hints() {
         return;
     }

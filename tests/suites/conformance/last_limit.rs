@@ -19,11 +19,11 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-async fn last_limit(backend: &impl Backend) -> Option<u32> {
+async fn last_limit(backend: &dyn Backend) -> Option<u32> {
     inspected(backend).await.last_limit
 }
 
-pub(super) async fn it_is_known_while_a_permit_is_held(backend: &impl Backend) {
+pub(super) async fn it_is_known_while_a_permit_is_held(backend: &dyn Backend) {
     let client = Client::new();
     let (first, second, heavy) =
         (client.permit(4, LONG), client.permit(u32::MAX, LONG), client.weighted(12, 3));
@@ -42,7 +42,7 @@ pub(super) async fn it_is_known_while_a_permit_is_held(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_served_waiter_says_its_own(backend: &impl Backend) {
+pub(super) async fn a_served_waiter_says_its_own(backend: &dyn Backend) {
     let client = Client::new();
     let (first, waiter) = (client.weighted(4, 4), client.weighted(6, 4));
     granted(backend, &first).await;
@@ -53,7 +53,7 @@ pub(super) async fn a_served_waiter_says_its_own(backend: &impl Backend) {
     assert_eq!((shown.limits(), shown.permits_held()), (vec![6], 4));
 }
 
-pub(super) async fn it_is_no_part_of_other_kinds(backend: &impl Backend) {
+pub(super) async fn it_is_no_part_of_other_kinds(backend: &dyn Backend) {
     for kind in [Kind::Mutex, Kind::Reentrant, Kind::Read, Kind::Write] {
         let client = Client::new();
         // A free name may change its kind.

@@ -62,7 +62,7 @@ async fn become_free(locks: &Locks, names: &[&str]) {
     }
 }
 
-pub(super) async fn all_are_held_and_all_are_released(backend: &impl Backend) {
+pub(super) async fn all_are_held_and_all_are_released(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let leases = first.all(["c", "a", "b"]).lock().await.unwrap();
     assert!(leases.is_held() && leases.remaining() > LONG / 2);
@@ -73,7 +73,7 @@ pub(super) async fn all_are_held_and_all_are_released(backend: &impl Backend) {
     first.all(NAMES).try_lock().await.unwrap().release().await.unwrap();
 }
 
-pub(super) async fn names_given_twice_count_once(backend: &impl Backend) {
+pub(super) async fn names_given_twice_count_once(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let leases = locks.all(["b", "a", "b", "a"]).lock().await.unwrap();
     assert_eq!(leases.iter().len(), 2);
@@ -84,7 +84,7 @@ pub(super) async fn names_given_twice_count_once(backend: &impl Backend) {
     are_free(&locks, &NAMES).await;
 }
 
-pub(super) async fn each_lease_has_its_own_token(backend: &impl Backend) {
+pub(super) async fn each_lease_has_its_own_token(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let before = locks.all(NAMES).lock().await.unwrap();
     let tokens = NAMES.map(|name| before.fence(name).unwrap());
@@ -107,7 +107,7 @@ pub(super) async fn each_lease_has_its_own_token(backend: &impl Backend) {
     after.release().await.unwrap();
 }
 
-pub(super) async fn the_locks_of_a_set_are_ordinary_mutexes(backend: &impl Backend) {
+pub(super) async fn the_locks_of_a_set_are_ordinary_mutexes(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let leases = first.all(NAMES).lock().await.unwrap();
     let mutex = second.mutex("b").wait(Wait::Forever);
@@ -121,7 +121,7 @@ pub(super) async fn the_locks_of_a_set_are_ordinary_mutexes(backend: &impl Backe
     are_free(&first, &NAMES).await;
 }
 
-pub(super) async fn a_try_names_the_busy_lock_and_takes_none(backend: &impl Backend) {
+pub(super) async fn a_try_names_the_busy_lock_and_takes_none(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     for busy in NAMES {
         let held = first.mutex(busy).lock().await.unwrap();
@@ -143,7 +143,7 @@ pub(super) async fn a_try_names_the_busy_lock_and_takes_none(backend: &impl Back
     held.release().await.unwrap();
 }
 
-pub(super) async fn the_wait_covers_all_locks(backend: &impl Backend) {
+pub(super) async fn the_wait_covers_all_locks(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = [first.mutex("a").lock().await.unwrap(), first.mutex("c").lock().await.unwrap()];
     let all = second.all(NAMES).wait(Wait::Forever);
@@ -164,7 +164,7 @@ pub(super) async fn the_wait_covers_all_locks(backend: &impl Backend) {
     are_free(&first, &NAMES).await;
 }
 
-pub(super) async fn a_wait_that_times_out_releases_all(backend: &impl Backend) {
+pub(super) async fn a_wait_that_times_out_releases_all(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.mutex("c").lock().await.unwrap();
     let begun = Instant::now();
@@ -181,7 +181,7 @@ pub(super) async fn a_wait_that_times_out_releases_all(backend: &impl Backend) {
     become_free(&first, &["c"]).await;
 }
 
-pub(super) async fn held_leases_are_renewed_during_the_wait(backend: &impl Backend) {
+pub(super) async fn held_leases_are_renewed_during_the_wait(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.mutex("c").lock().await.unwrap();
     let all = second.all(NAMES).ttl(TTL).wait(Wait::Forever);
@@ -201,7 +201,7 @@ pub(super) async fn held_leases_are_renewed_during_the_wait(backend: &impl Backe
     leases.release().await.unwrap();
 }
 
-pub(super) async fn the_set_is_lost_when_one_lease_is(backend: &impl Backend) {
+pub(super) async fn the_set_is_lost_when_one_lease_is(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let leases = first.all(NAMES).ttl(TTL).lock().await.unwrap();
     let forced = second.force_release("b").await.unwrap();
@@ -224,7 +224,7 @@ pub(super) async fn the_set_is_lost_when_one_lease_is(backend: &impl Backend) {
     are_free(&second, &NAMES).await;
 }
 
-pub(super) async fn work_is_stopped_when_one_lease_is_lost(backend: &impl Backend) {
+pub(super) async fn work_is_stopped_when_one_lease_is_lost(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let leases = first.all(NAMES).ttl(TTL).lock().await.unwrap();
     assert_eq!(leases.run(async { 7 }).await.unwrap(), 7);
@@ -240,7 +240,7 @@ pub(super) async fn work_is_stopped_when_one_lease_is_lost(backend: &impl Backen
     become_free(&second, &NAMES).await;
 }
 
-pub(super) async fn a_loss_during_the_wait_starts_over(backend: &impl Backend) {
+pub(super) async fn a_loss_during_the_wait_starts_over(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.mutex("c").lock().await.unwrap();
     let all = second.all(NAMES).ttl(TTL).wait(Wait::Forever);
@@ -268,7 +268,7 @@ pub(super) async fn a_loss_during_the_wait_starts_over(backend: &impl Backend) {
     are_free(&first, &NAMES).await;
 }
 
-pub(super) async fn dropped_leases_are_released(backend: &impl Backend) {
+pub(super) async fn dropped_leases_are_released(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     drop(first.all(NAMES).lock().await.unwrap());
     become_free(&second, &NAMES).await;
@@ -277,7 +277,7 @@ pub(super) async fn dropped_leases_are_released(backend: &impl Backend) {
     become_free(&second, &NAMES).await;
 }
 
-pub(super) async fn a_dropped_wait_releases_all(backend: &impl Backend) {
+pub(super) async fn a_dropped_wait_releases_all(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.mutex("c").lock().await.unwrap();
     let all = second.all(NAMES).wait(Wait::Forever);
@@ -293,7 +293,7 @@ pub(super) async fn a_dropped_wait_releases_all(backend: &impl Backend) {
 
 /// Sets of three form a ring: each shares a lock with each of its neighbours. They are of one
 /// client, and of several.
-pub(super) async fn overlapping_sets_take_turns(backend: &impl Backend) {
+pub(super) async fn overlapping_sets_take_turns(backend: &dyn Backend) {
     let clients = [backend.locks().await, backend.locks().await];
     let mut turns = tokio::task::JoinSet::new();
     for n in 0..12 {
@@ -312,7 +312,7 @@ pub(super) async fn overlapping_sets_take_turns(backend: &impl Backend) {
     become_free(&clients[0], &NAMES).await;
 }
 
-pub(super) async fn another_kind_is_reported(backend: &impl Backend) {
+pub(super) async fn another_kind_is_reported(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let permit = locks.semaphore("b", 1).acquire().await.unwrap();
     for refused in [locks.all(NAMES).try_lock().await, locks.all(NAMES).lock().await] {
@@ -327,7 +327,7 @@ pub(super) async fn another_kind_is_reported(backend: &impl Backend) {
 }
 
 /// They are acquired one after another, and none is held while another is not free.
-pub(super) async fn readers_and_writers_may_be_in_a_set(backend: &impl Backend) {
+pub(super) async fn readers_and_writers_may_be_in_a_set(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let reads = |locks: &Locks| locks.all(["a"]).read("b").read("c");
     let leases = reads(&first).lock().await.unwrap();
@@ -350,7 +350,7 @@ pub(super) async fn readers_and_writers_may_be_in_a_set(backend: &impl Backend) 
     assert!(matches!(twice, Err(LockError::InvalidOption { option: "keys", .. })), "{twice:?}");
 }
 
-pub(super) async fn a_set_has_an_owner_and_a_note(backend: &impl Backend) {
+pub(super) async fn a_set_has_an_owner_and_a_note(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let set = locks.all(["a"]).permit("b", 2).owner("it").note("why");
     let leases = set.lock().await.unwrap();
@@ -362,7 +362,7 @@ pub(super) async fn a_set_has_an_owner_and_a_note(backend: &impl Backend) {
     leases.release().await.unwrap();
 }
 
-pub(super) async fn invalid_arguments_are_refused(backend: &impl Backend) {
+pub(super) async fn invalid_arguments_are_refused(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let nothing: [&str; 0] = [];
     let names = |count: u32| (0..count).map(|n| format!("n:{n}"));

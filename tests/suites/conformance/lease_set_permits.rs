@@ -65,7 +65,7 @@ async fn become_free(locks: &Locks) {
     whole.lock().await.unwrap().release().await.unwrap();
 }
 
-pub(super) async fn all_are_held_and_all_are_released(backend: &impl Backend) {
+pub(super) async fn all_are_held_and_all_are_released(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let leases = set(&first).lock().await.unwrap();
     assert!(leases.is_held() && leases.remaining() > LONG / 2 && leases.len() == 3);
@@ -92,7 +92,7 @@ pub(super) async fn all_are_held_and_all_are_released(backend: &impl Backend) {
     become_free(&second).await;
 }
 
-pub(super) async fn permits_alone_are_a_set(backend: &impl Backend) {
+pub(super) async fn permits_alone_are_a_set(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let alone = locks.together().weighted_permit(TOTAL, 3, 2);
     let leases = alone.lock().await.unwrap();
@@ -104,7 +104,7 @@ pub(super) async fn permits_alone_are_a_set(backend: &impl Backend) {
     are_free(&locks, 2, 3).await;
 }
 
-pub(super) async fn a_try_names_the_full_semaphore_and_takes_none(backend: &impl Backend) {
+pub(super) async fn a_try_names_the_full_semaphore_and_takes_none(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     for (full, limit, left) in [(ACME, 2, [0, 3]), (TOTAL, 3, [2, 0])] {
         let held = first.semaphore(full, limit).acquire_many(limit).await.unwrap();
@@ -128,7 +128,7 @@ pub(super) async fn a_try_names_the_full_semaphore_and_takes_none(backend: &impl
 }
 
 /// The waiter is too heavy for what is left. The set is not.
-pub(super) async fn a_try_does_not_overtake_a_waiter(backend: &impl Backend) {
+pub(super) async fn a_try_does_not_overtake_a_waiter(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.semaphore(TOTAL, 3).acquire().await.unwrap();
     let heavy = second.semaphore(TOTAL, 3).wait(Wait::Forever);
@@ -143,7 +143,7 @@ pub(super) async fn a_try_does_not_overtake_a_waiter(backend: &impl Backend) {
     set(&first).try_lock().await.unwrap().release().await.unwrap();
 }
 
-pub(super) async fn a_set_waits_in_the_queue_of_each_lock(backend: &impl Backend) {
+pub(super) async fn a_set_waits_in_the_queue_of_each_lock(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let acme = first.semaphore(ACME, 2).acquire_many(2).await.unwrap();
     let total = first.semaphore(TOTAL, 3).acquire_many(3).await.unwrap();
@@ -160,7 +160,7 @@ pub(super) async fn a_set_waits_in_the_queue_of_each_lock(backend: &impl Backend
     are_free(&first, 2, 3).await;
 }
 
-pub(super) async fn a_wait_that_times_out_gives_all_back(backend: &impl Backend) {
+pub(super) async fn a_wait_that_times_out_gives_all_back(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.semaphore(TOTAL, 3).acquire_many(3).await.unwrap();
     match set(&second).wait(SHORT).lock().await {
@@ -175,7 +175,7 @@ pub(super) async fn a_wait_that_times_out_gives_all_back(backend: &impl Backend)
     become_free(&first).await;
 }
 
-pub(super) async fn a_dropped_wait_gives_all_back(backend: &impl Backend) {
+pub(super) async fn a_dropped_wait_gives_all_back(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.semaphore(TOTAL, 3).acquire_many(3).await.unwrap();
     let all = set(&second).wait(Wait::Forever);
@@ -187,7 +187,7 @@ pub(super) async fn a_dropped_wait_gives_all_back(backend: &impl Backend) {
     become_free(&first).await;
 }
 
-pub(super) async fn the_set_is_lost_when_a_permit_is(backend: &impl Backend) {
+pub(super) async fn the_set_is_lost_when_a_permit_is(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let leases = set(&first).ttl(TTL).lock().await.unwrap();
     let work = async {
@@ -211,7 +211,7 @@ pub(super) async fn the_set_is_lost_when_a_permit_is(backend: &impl Backend) {
     are_free(&second, 2, 3).await;
 }
 
-pub(super) async fn a_permit_lost_during_the_wait_starts_over(backend: &impl Backend) {
+pub(super) async fn a_permit_lost_during_the_wait_starts_over(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.semaphore(TOTAL, 3).acquire_many(3).await.unwrap();
     let all = set(&second).ttl(TTL).wait(Wait::Forever);
@@ -235,7 +235,7 @@ pub(super) async fn a_permit_lost_during_the_wait_starts_over(backend: &impl Bac
     are_free(&first, 2, 3).await;
 }
 
-pub(super) async fn another_kind_is_reported(backend: &impl Backend) {
+pub(super) async fn another_kind_is_reported(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let held = locks.mutex(TOTAL).lock().await.unwrap();
     for refused in [set(&locks).try_lock().await, set(&locks).lock().await] {
@@ -248,7 +248,7 @@ pub(super) async fn another_kind_is_reported(backend: &impl Backend) {
     become_free(&locks).await;
 }
 
-pub(super) async fn invalid_permits_are_refused(backend: &impl Backend) {
+pub(super) async fn invalid_permits_are_refused(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let most = (0..65).fold(locks.together(), |all, n| all.permit(format!("n:{n}"), 1));
     for (all, wanted, text) in [
@@ -300,7 +300,7 @@ const OF_ALL: u32 = 4;
 
 /// Tasks of four clients wait, try and give up, with permits of both weights, and each tenant alone
 /// could take more than half of the total.
-pub(super) async fn two_limits_are_never_exceeded(backend: &impl Backend) {
+pub(super) async fn two_limits_are_never_exceeded(backend: &dyn Backend) {
     let total = Arc::new(Inside::default());
     let tenants =
         Arc::new([const { Inside { now: AtomicU32::new(0), most: AtomicU32::new(0) } }; TENANTS]);

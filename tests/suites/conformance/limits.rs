@@ -58,7 +58,7 @@ async fn until_known(operator: &Locks, client: &Locks) {
     operator.limits().name(PROBE).unset().await.unwrap();
 }
 
-pub(super) async fn a_limit_holds_in_all_clients_until_it_is_unset<B: Backend>(backend: &B) {
+pub(super) async fn a_limit_holds_in_all_clients_until_it_is_unset(backend: &dyn Backend) {
     let [operator, client] = [backend.locks().await, backend.locks().await];
     drop(take(&client, 4, 2).await);
     operator.limits().name(POOL).set(1).await.unwrap();
@@ -79,7 +79,7 @@ pub(super) async fn a_limit_holds_in_all_clients_until_it_is_unset<B: Backend>(b
     assert!(!operator.limits().name(POOL).unset().await.unwrap());
 }
 
-pub(super) async fn who_when_and_why_are_kept<B: Backend>(backend: &B) {
+pub(super) async fn who_when_and_why_are_kept(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let limits = locks.limits();
     assert!(limits.list().await.unwrap().is_empty());
@@ -104,7 +104,7 @@ pub(super) async fn who_when_and_why_are_kept<B: Backend>(backend: &B) {
     assert!(limits.name(ORDER).get().await.unwrap().is_none());
 }
 
-pub(super) async fn zero_closes_a_semaphore_and_says_who_did_it<B: Backend>(backend: &B) {
+pub(super) async fn zero_closes_a_semaphore_and_says_who_did_it(backend: &dyn Backend) {
     let [operator, client] = [backend.locks().await, backend.locks().await];
     let held = take(&client, 2, 2).await;
     let waiter = tokio::spawn({
@@ -126,7 +126,7 @@ pub(super) async fn zero_closes_a_semaphore_and_says_who_did_it<B: Backend>(back
     client.semaphore(POOL, 2).acquire().await.unwrap().release().await.unwrap();
 }
 
-pub(super) async fn a_raised_limit_lets_waiters_in<B: Backend>(backend: &B) {
+pub(super) async fn a_raised_limit_lets_waiters_in(backend: &dyn Backend) {
     let [operator, client] = [backend.locks().await, backend.locks().await];
     let held = take(&client, 1, 1).await;
     let waiter = tokio::spawn({
@@ -140,7 +140,7 @@ pub(super) async fn a_raised_limit_lets_waiters_in<B: Backend>(backend: &B) {
     assert!(client.semaphore(POOL, 1).try_acquire().await.is_err(), "two, and no more");
 }
 
-pub(super) async fn a_lowered_limit_waits_for_its_holders<B: Backend>(backend: &B) {
+pub(super) async fn a_lowered_limit_waits_for_its_holders(backend: &dyn Backend) {
     let [operator, client, other] =
         [backend.locks().await, backend.locks().await, backend.locks().await];
     let mut held = take(&client, 3, 3).await;
@@ -169,7 +169,7 @@ pub(super) async fn a_lowered_limit_waits_for_its_holders<B: Backend>(backend: &
 }
 
 /// What waits since before a limit was unset asks by the limit of the code.
-pub(super) async fn a_limit_that_is_unset_lets_waiters_in<B: Backend>(backend: &B) {
+pub(super) async fn a_limit_that_is_unset_lets_waiters_in(backend: &dyn Backend) {
     let [operator, client] = [backend.locks().await, backend.locks().await];
     operator.limits().name(POOL).set(1).await.unwrap();
     let _held = take(&client, 3, 1).await;
@@ -184,7 +184,7 @@ pub(super) async fn a_limit_that_is_unset_lets_waiters_in<B: Backend>(backend: &
     assert!(client.semaphore(POOL, 3).try_acquire().await.is_err());
 }
 
-pub(super) async fn a_label_is_for_all_its_names<B: Backend>(backend: &B) {
+pub(super) async fn a_label_is_for_all_its_names(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let limits = locks.limits();
     limits.label("tenant").set(1).await.unwrap();
@@ -210,7 +210,7 @@ pub(super) async fn a_label_is_for_all_its_names<B: Backend>(backend: &B) {
     pool("of:{1}:d", "tenant").try_acquire_many(9).await.unwrap().release().await.unwrap();
 }
 
-pub(super) async fn a_limit_below_a_weight_refuses_it<B: Backend>(backend: &B) {
+pub(super) async fn a_limit_below_a_weight_refuses_it(backend: &dyn Backend) {
     let locks = backend.locks().await;
     locks.limits().name(POOL).by("ann").set(2).await.unwrap();
     let error = locks.semaphore(POOL, 8).acquire_many(3).await.unwrap_err();
@@ -219,7 +219,7 @@ pub(super) async fn a_limit_below_a_weight_refuses_it<B: Backend>(backend: &B) {
     locks.semaphore(POOL, 8).acquire_many(2).await.unwrap().release().await.unwrap();
 }
 
-pub(super) async fn no_permit_stays_idle_under_a_limit<B: Backend>(backend: &B) {
+pub(super) async fn no_permit_stays_idle_under_a_limit(backend: &dyn Backend) {
     let [operator, client] = [backend.locks().await, backend.locks().await];
     let pool = client.semaphore(POOL, 3).ttl(LONG).linger(LONG);
     for lease in take(&client, 3, 1).await {
@@ -240,7 +240,7 @@ pub(super) async fn no_permit_stays_idle_under_a_limit<B: Backend>(backend: &B) 
     }
 }
 
-pub(super) async fn a_set_keeps_to_the_limits<B: Backend>(backend: &B) {
+pub(super) async fn a_set_keeps_to_the_limits(backend: &dyn Backend) {
     let locks = backend.locks().await;
     locks.limits().name(POOL).set(1).await.unwrap();
     let set = || locks.all([ORDER]).permit(POOL, 3).ttl(LONG);
@@ -259,7 +259,7 @@ pub(super) async fn a_set_keeps_to_the_limits<B: Backend>(backend: &B) {
     set().try_lock().await.unwrap().release().await.unwrap();
 }
 
-pub(super) async fn what_can_not_be_a_limit_is_refused<B: Backend>(backend: &B) {
+pub(super) async fn what_can_not_be_a_limit_is_refused(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let limits = locks.limits();
     let mutex = locks.mutex(ORDER).lock().await.unwrap();

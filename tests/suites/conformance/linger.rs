@@ -72,7 +72,7 @@ async fn idle(locks: &Locks) -> u64 {
     fence
 }
 
-pub(super) async fn a_released_lease_is_taken_up_here_and_counts_on(backend: &impl Backend) {
+pub(super) async fn a_released_lease_is_taken_up_here_and_counts_on(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let mut last = idle(&locks).await;
     for nth in 0..TOKENS * 10 {
@@ -89,7 +89,7 @@ pub(super) async fn a_released_lease_is_taken_up_here_and_counts_on(backend: &im
     assert_eq!(locks.inspect("a").await.unwrap().holders.len(), 1);
 }
 
-pub(super) async fn a_dropped_lease_lingers_too(backend: &impl Backend) {
+pub(super) async fn a_dropped_lease_lingers_too(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let lease = lingering(&locks).lock().await.unwrap();
     let first = fence(&lease);
@@ -102,7 +102,7 @@ pub(super) async fn a_dropped_lease_lingers_too(backend: &impl Backend) {
     assert_eq!(lease.release().await.unwrap(), Released::Lingers);
 }
 
-pub(super) async fn a_try_elsewhere_gets_an_idle_lease(backend: &impl Backend) {
+pub(super) async fn a_try_elsewhere_gets_an_idle_lease(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let last = idle(&here).await;
     let lease = elsewhere.mutex("a").try_lock().await.unwrap();
@@ -111,7 +111,7 @@ pub(super) async fn a_try_elsewhere_gets_an_idle_lease(backend: &impl Backend) {
     assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
 }
 
-pub(super) async fn a_waiter_elsewhere_gets_an_idle_lease(backend: &impl Backend) {
+pub(super) async fn a_waiter_elsewhere_gets_an_idle_lease(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let last = idle(&here).await;
     let lease = elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap();
@@ -119,7 +119,7 @@ pub(super) async fn a_waiter_elsewhere_gets_an_idle_lease(backend: &impl Backend
 }
 
 pub(super) async fn a_lease_in_use_goes_to_a_waiter_elsewhere_with_its_release(
-    backend: &impl Backend,
+    backend: &dyn Backend,
 ) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     idle(&here).await;
@@ -134,7 +134,7 @@ pub(super) async fn a_lease_in_use_goes_to_a_waiter_elsewhere_with_its_release(
     drop(waiter.await.unwrap().unwrap());
 }
 
-pub(super) async fn an_idle_lease_ends_after_its_linger(backend: &impl Backend) {
+pub(super) async fn an_idle_lease_ends_after_its_linger(backend: &dyn Backend) {
     let (locks, linger) = (backend.locks().await, Duration::from_millis(200));
     let lease = locks.mutex("a").ttl(LONG).linger(linger).lock().await.unwrap();
     let begun = Instant::now();
@@ -157,11 +157,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 const TRIES: usize = 50;
 
 /// Lets the last recall be forgotten.
-async fn forget_the_recall(backend: &impl Backend) {
+async fn forget_the_recall(backend: &dyn Backend) {
     backend.pass(PAUSE * 6).await;
 }
 
-pub(super) async fn a_recalled_lock_does_not_linger_for_a_while(backend: &impl Backend) {
+pub(super) async fn a_recalled_lock_does_not_linger_for_a_while(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     for _ in 0..TRIES {
         idle(&here).await;
@@ -180,7 +180,7 @@ pub(super) async fn a_recalled_lock_does_not_linger_for_a_while(backend: &impl B
     panic!("the machine is too slow for this test");
 }
 
-pub(super) async fn release_now_frees_the_lock(backend: &impl Backend) {
+pub(super) async fn release_now_frees_the_lock(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let lease = lingering(&locks).lock().await.unwrap();
     assert_eq!(lease.release_now().await.unwrap(), Released::Free);
@@ -191,7 +191,7 @@ pub(super) async fn release_now_frees_the_lock(backend: &impl Backend) {
 }
 
 /// Although it may have taken up one that lingered.
-pub(super) async fn a_lease_without_the_option_frees_the_lock(backend: &impl Backend) {
+pub(super) async fn a_lease_without_the_option_frees_the_lock(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let last = idle(&locks).await;
     let lease = locks.mutex("a").ttl(LONG).lock().await.unwrap();
@@ -201,7 +201,7 @@ pub(super) async fn a_lease_without_the_option_frees_the_lock(backend: &impl Bac
     idle(&locks).await;
 }
 
-pub(super) async fn force_ends_an_idle_lease(backend: &impl Backend) {
+pub(super) async fn force_ends_an_idle_lease(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let last = idle(&here).await;
     let forced = elsewhere.force_release("a").await.unwrap();
@@ -220,7 +220,7 @@ pub(super) async fn force_ends_an_idle_lease(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn shutdown_releases_idle_leases(backend: &impl Backend) {
+pub(super) async fn shutdown_releases_idle_leases(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     idle(&here).await;
     let report = here.shutdown().await;
@@ -230,7 +230,7 @@ pub(super) async fn shutdown_releases_idle_leases(backend: &impl Backend) {
     assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
 }
 
-pub(super) async fn other_options_do_not_take_it_up(backend: &impl Backend) {
+pub(super) async fn other_options_do_not_take_it_up(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let last = idle(&locks).await;
     let other = locks.mutex("a").ttl(LONG * 2).lock().await.unwrap();
@@ -242,7 +242,7 @@ pub(super) async fn other_options_do_not_take_it_up(backend: &impl Backend) {
     assert_eq!(owned.release().await.unwrap(), Released::Free);
 }
 
-pub(super) async fn all_locks_of_a_set_are_acquired_although_one_lingers(backend: &impl Backend) {
+pub(super) async fn all_locks_of_a_set_are_acquired_although_one_lingers(backend: &dyn Backend) {
     let locks = backend.locks().await;
     idle(&locks).await;
     let set = locks.all(["a", "b"]).ttl(LONG);
@@ -251,7 +251,7 @@ pub(super) async fn all_locks_of_a_set_are_acquired_although_one_lingers(backend
     set.try_lock().await.unwrap().release().await.unwrap();
 }
 
-pub(super) async fn a_set_gets_the_room_of_idle_permits(backend: &impl Backend) {
+pub(super) async fn a_set_gets_the_room_of_idle_permits(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     for (n, locks) in [&here, &elsewhere, &here, &elsewhere].into_iter().enumerate() {
         let name = format!("a:{n}");
@@ -266,7 +266,7 @@ pub(super) async fn a_set_gets_the_room_of_idle_permits(backend: &impl Backend) 
     }
 }
 
-pub(super) async fn tokens_grow_through_recalls(backend: &impl Backend) {
+pub(super) async fn tokens_grow_through_recalls(backend: &dyn Backend) {
     let clients = [backend.locks().await, backend.locks().await];
     let mut last = 0;
     for round in 0..40 {
@@ -284,7 +284,7 @@ pub(super) async fn tokens_grow_through_recalls(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn idle_permits_are_taken_up_here_and_recalled(backend: &impl Backend) {
+pub(super) async fn idle_permits_are_taken_up_here_and_recalled(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let permits = here.semaphore("a", 3).ttl(LONG).linger(LINGER);
     for _ in 0..3 {
@@ -303,7 +303,7 @@ pub(super) async fn idle_permits_are_taken_up_here_and_recalled(backend: &impl B
     assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
 }
 
-pub(super) async fn a_heavier_permit_here_gets_the_room_of_idle_ones(backend: &impl Backend) {
+pub(super) async fn a_heavier_permit_here_gets_the_room_of_idle_ones(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let permits = locks.semaphore("a", 4).ttl(LONG).linger(LINGER);
     let held = [permits.acquire().await.unwrap(), permits.acquire().await.unwrap()];
@@ -317,7 +317,7 @@ pub(super) async fn a_heavier_permit_here_gets_the_room_of_idle_ones(backend: &i
     assert!(locks.inspect("a").await.unwrap().holders.is_empty());
 }
 
-pub(super) async fn readers_linger_beside_readers_until_a_writer_comes(backend: &impl Backend) {
+pub(super) async fn readers_linger_beside_readers_until_a_writer_comes(backend: &dyn Backend) {
     let (one, two) = (backend.locks().await, backend.locks().await);
     for locks in [&one, &two, &one, &two] {
         let lock = locks.rw_lock("a").linger(LINGER);
@@ -331,9 +331,7 @@ pub(super) async fn readers_linger_beside_readers_until_a_writer_comes(backend: 
     write.release().await.unwrap();
 }
 
-pub(super) async fn an_owner_that_reads_writes_in_the_place_of_idle_readers(
-    backend: &impl Backend,
-) {
+pub(super) async fn an_owner_that_reads_writes_in_the_place_of_idle_readers(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lock = here.rw_lock("a").owner("it");
     let read = lock.read().await.unwrap();
@@ -356,7 +354,7 @@ pub(super) async fn an_owner_that_reads_writes_in_the_place_of_idle_readers(
     assert!(in_use.is_held() && read.is_held());
 }
 
-pub(super) async fn a_writer_lingers_and_counts_on(backend: &impl Backend) {
+pub(super) async fn a_writer_lingers_and_counts_on(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lock = here.rw_lock("a").linger(LINGER);
     let mut last = 0;
@@ -370,7 +368,7 @@ pub(super) async fn a_writer_lingers_and_counts_on(backend: &impl Backend) {
     assert!(fence(&lease) > last);
 }
 
-async fn lingers(backend: &impl Backend, request: &Request, usage: Usage) -> Lingering {
+async fn lingers(backend: &dyn Backend, request: &Request, usage: Usage) -> Lingering {
     loop {
         // A connection for hints may still be opening.
         if let Some(answer) = backend.store().linger(request, usage) {
@@ -380,14 +378,14 @@ async fn lingers(backend: &impl Backend, request: &Request, usage: Usage) -> Lin
     }
 }
 
-async fn kept(backend: &impl Backend, request: &Request) -> u64 {
+async fn kept(backend: &dyn Backend, request: &Request) -> u64 {
     match lingers(backend, request, Usage::Ended).await {
         Lingering::Kept { token } => token,
         other => panic!("{other:?}"),
     }
 }
 
-pub(super) async fn the_store_keeps_a_lease_whose_client_says_so(backend: &impl Backend) {
+pub(super) async fn the_store_keeps_a_lease_whose_client_says_so(backend: &dyn Backend) {
     let client = Client::new();
     let request = client.mutex(LONG);
     let token = granted(backend, &request).await;
@@ -403,7 +401,7 @@ pub(super) async fn the_store_keeps_a_lease_whose_client_says_so(backend: &impl 
     assert!(matches!(late, Lingering::Ended(Ended::Released)), "{late:?}");
 }
 
-pub(super) async fn the_store_hands_over_instead_if_others_wait(backend: &impl Backend) {
+pub(super) async fn the_store_hands_over_instead_if_others_wait(backend: &dyn Backend) {
     let client = Client::new();
     let [holder, waiter] = [(); 2].map(|()| client.mutex(LONG));
     granted(backend, &holder).await;
@@ -415,7 +413,7 @@ pub(super) async fn the_store_hands_over_instead_if_others_wait(backend: &impl B
 }
 
 /// A question may come after a renewal that its holder counts on.
-pub(super) async fn the_store_takes_no_time_from_a_lease_in_use(backend: &impl Backend) {
+pub(super) async fn the_store_takes_no_time_from_a_lease_in_use(backend: &dyn Backend) {
     for kind in [Kind::Mutex, Kind::Semaphore { limit: 3, weight: 2 }, Kind::Read, Kind::Write] {
         let holder = Client::new().request(kind, LONG);
         granted(backend, &holder).await;
@@ -429,9 +427,7 @@ pub(super) async fn the_store_takes_no_time_from_a_lease_in_use(backend: &impl B
     }
 }
 
-pub(super) async fn the_store_recalls_once_and_repeats_for_the_first_waiter(
-    backend: &impl Backend,
-) {
+pub(super) async fn the_store_recalls_once_and_repeats_for_the_first_waiter(backend: &dyn Backend) {
     let client = Client::new();
     let [holder, first, second] = [(); 3].map(|()| client.mutex(LONG));
     granted(backend, &holder).await;
@@ -452,7 +448,7 @@ pub(super) async fn the_store_recalls_once_and_repeats_for_the_first_waiter(
 }
 
 /// A client that hears a recall asks if it is true: a forged one changes nothing.
-pub(super) async fn the_store_says_if_a_recall_is_true(backend: &impl Backend) {
+pub(super) async fn the_store_says_if_a_recall_is_true(backend: &dyn Backend) {
     let recalled = |in_use| Usage::Recalled { in_use };
     let (client, others) = (Client::new(), Client::new());
     let cases = [
@@ -481,7 +477,7 @@ pub(super) async fn the_store_says_if_a_recall_is_true(backend: &impl Backend) {
 }
 
 /// A waiter can't stand in the queue there, so it must know why it was refused.
-pub(super) async fn the_store_says_that_another_kind_was_recalled(backend: &impl Backend) {
+pub(super) async fn the_store_says_that_another_kind_was_recalled(backend: &dyn Backend) {
     let (client, others) = (Client::new(), Client::new());
     let permit = Kind::Semaphore { limit: 1, weight: 1 };
     let pairs = [
@@ -510,7 +506,7 @@ pub(super) async fn the_store_says_that_another_kind_was_recalled(backend: &impl
 }
 
 /// A client is not asked to release what it no longer has.
-pub(super) async fn a_recall_ends_with_the_last_lease(backend: &impl Backend) {
+pub(super) async fn a_recall_ends_with_the_last_lease(backend: &dyn Backend) {
     let (client, others) = (Client::new(), Client::new());
     for is_forced in [false, true] {
         let permit = client.permit(1, LONG);
@@ -534,7 +530,7 @@ pub(super) async fn a_recall_ends_with_the_last_lease(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_lease_that_ended_does_not_linger(backend: &impl Backend) {
+pub(super) async fn a_lease_that_ended_does_not_linger(backend: &dyn Backend) {
     let client = Client::new();
     let [first, second] = [(); 2].map(|()| client.mutex(LONG));
     let expired = lingers(backend, &first, Usage::Ended).await;
@@ -558,7 +554,7 @@ pub(super) async fn a_lease_that_ended_does_not_linger(backend: &impl Backend) {
 
 /// The server knows for one TTL that the client may keep a permit. Renewals do not prolong that.
 pub(super) async fn a_permit_that_was_used_for_longer_than_its_ttl_is_recalled(
-    backend: &impl Backend,
+    backend: &dyn Backend,
 ) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     // On a busy machine a renewal may be late, but not by a second.
@@ -571,7 +567,7 @@ pub(super) async fn a_permit_that_was_used_for_longer_than_its_ttl_is_recalled(
     let _permit = elsewhere.semaphore("a", 1).try_acquire().await.unwrap();
 }
 
-pub(super) async fn permits_that_are_used_all_the_time_are_recalled(backend: &impl Backend) {
+pub(super) async fn permits_that_are_used_all_the_time_are_recalled(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let permits = here.semaphore("a", 1).ttl(Duration::from_secs(1)).linger(LINGER);
     permits.acquire().await.unwrap().release().await.unwrap();
@@ -598,7 +594,7 @@ async fn shown(locks: &Locks) -> Vec<bool> {
     info.holders.iter().map(|holder| holder.may_be_idle).collect()
 }
 
-pub(super) async fn an_idle_mutex_is_shown(backend: &impl Backend) {
+pub(super) async fn an_idle_mutex_is_shown(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lease = lingering(&here).lock().await.unwrap();
     assert_eq!(shown(&elsewhere).await, [false], "it was never idle");
@@ -625,7 +621,7 @@ pub(super) async fn an_idle_mutex_is_shown(backend: &impl Backend) {
     panic!("the machine is too slow for this test");
 }
 
-pub(super) async fn idle_permits_readers_and_writers_are_shown(backend: &impl Backend) {
+pub(super) async fn idle_permits_readers_and_writers_are_shown(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let permits = here.semaphore("a", 4).ttl(LONG).linger(LINGER);
     let held = [permits.acquire().await.unwrap(), permits.acquire().await.unwrap()];
@@ -654,7 +650,7 @@ pub(super) async fn idle_permits_readers_and_writers_are_shown(backend: &impl Ba
 }
 
 /// The record of a mutex has the mark before the owner's name.
-pub(super) async fn the_owner_of_an_idle_mutex_is_shown(backend: &impl Backend) {
+pub(super) async fn the_owner_of_an_idle_mutex_is_shown(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let mutex = lingering(&here).owner("worker-7");
     for _ in 0..2 {
@@ -665,7 +661,7 @@ pub(super) async fn the_owner_of_an_idle_mutex_is_shown(backend: &impl Backend) 
     }
 }
 
-pub(super) async fn a_short_lease_does_not_end_the_mark_of_a_long_one(backend: &impl Backend) {
+pub(super) async fn a_short_lease_does_not_end_the_mark_of_a_long_one(backend: &dyn Backend) {
     let (client, others) = (Client::new(), Client::new());
     let [long, short] = [LONG, SHORT].map(|ttl| client.permit(2, ttl));
     for permit in [&long, &short] {
@@ -691,7 +687,7 @@ async fn as_kind(nth: usize, locks: &Locks, wait: Duration) -> Result<Lease, Loc
     }
 }
 
-pub(super) async fn another_kind_gets_an_idle_lease_and_none_in_use(backend: &impl Backend) {
+pub(super) async fn another_kind_gets_an_idle_lease_and_none_in_use(backend: &dyn Backend) {
     for (idle, asker) in (0..4).flat_map(|idle| (0..5).map(move |asker| (idle, asker))) {
         // Readers and writers share a kind.
         if idle == asker || [idle, asker].iter().all(|it| [2, 3].contains(it)) {

@@ -49,7 +49,7 @@ fn set<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
 }
 
 /// Each as `inspect` shows it.
-pub(super) async fn each_kind_is_listed(backend: &impl Backend) {
+pub(super) async fn each_kind_is_listed(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let leases = [
         here.mutex("m").ttl(LONG).note("why").lock().await,
@@ -71,7 +71,7 @@ pub(super) async fn each_kind_is_listed(backend: &impl Backend) {
     drop(leases);
 }
 
-pub(super) async fn free_locks_are_not_listed(backend: &impl Backend) {
+pub(super) async fn free_locks_are_not_listed(backend: &dyn Backend) {
     let locks = backend.locks().await;
     assert_eq!(names(&locks, "*").await, set([]));
     locks.mutex("m").lock().await.unwrap().release().await.unwrap();
@@ -89,7 +89,7 @@ pub(super) async fn free_locks_are_not_listed(backend: &impl Backend) {
     drop(ended);
 }
 
-pub(super) async fn a_kept_lock_is_listed(backend: &impl Backend) {
+pub(super) async fn a_kept_lock_is_listed(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let job = locks.mutex("job").hold_at_least(LONG).lock().await.unwrap();
     job.release().await.unwrap();
@@ -97,7 +97,7 @@ pub(super) async fn a_kept_lock_is_listed(backend: &impl Backend) {
     assert_eq!((lock.held, lock.kept.is_some()), (0, true));
 }
 
-pub(super) async fn a_lock_with_waiters_is_listed(backend: &impl Backend) {
+pub(super) async fn a_lock_with_waiters_is_listed(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lease = here.mutex("a").ttl(LONG).lock().await.unwrap();
     let mutex = elsewhere.mutex("a").ttl(LONG).wait(Wait::Forever);
@@ -110,7 +110,7 @@ pub(super) async fn a_lock_with_waiters_is_listed(backend: &impl Backend) {
 }
 
 /// The record has ended with the lease. The queue is still there.
-pub(super) async fn a_lock_whose_lease_ended_under_a_waiter_is_listed(backend: &impl Backend) {
+pub(super) async fn a_lock_whose_lease_ended_under_a_waiter_is_listed(backend: &dyn Backend) {
     let (client, locks) = (Client::new(), backend.locks().await);
     granted(backend, &client.mutex(SHORT)).await;
     waits(backend, &client.mutex(LONG), LIVE).await;
@@ -119,7 +119,7 @@ pub(super) async fn a_lock_whose_lease_ended_under_a_waiter_is_listed(backend: &
     assert_eq!((lock.held, lock.waiting), (0, 1));
 }
 
-pub(super) async fn hostile_names_are_listed_as_they_are(backend: &impl Backend) {
+pub(super) async fn hostile_names_are_listed_as_they_are(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let hostile = [
         "order:{42}:pdf",
@@ -147,7 +147,7 @@ pub(super) async fn hostile_names_are_listed_as_they_are(backend: &impl Backend)
     }
 }
 
-pub(super) async fn only_names_that_match_are_listed(backend: &impl Backend) {
+pub(super) async fn only_names_that_match_are_listed(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let mut leases = Vec::new();
     for name in ["order:1", "order:12", "order:2:pdf", "reorder:1", "Order:1", "o"] {
@@ -165,7 +165,7 @@ pub(super) async fn only_names_that_match_are_listed(backend: &impl Backend) {
 }
 
 /// More than a page of them, among more that are free.
-pub(super) async fn all_of_many_locks_are_listed(backend: &impl Backend) {
+pub(super) async fn all_of_many_locks_are_listed(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let mut leases = Vec::new();
     for n in 0..600 {
@@ -181,7 +181,7 @@ pub(super) async fn all_of_many_locks_are_listed(backend: &impl Backend) {
 }
 
 /// A future of `next` that was dropped loses no lock, and a dropped list hurts nobody.
-pub(super) async fn a_list_can_be_left(backend: &impl Backend) {
+pub(super) async fn a_list_can_be_left(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let mut leases = Vec::new();
     for n in 0..40 {
@@ -204,7 +204,7 @@ pub(super) async fn a_list_can_be_left(backend: &impl Backend) {
     assert_eq!(names(&locks, "n:*").await, found);
 }
 
-pub(super) async fn jobs_are_listed_and_the_overdue_ones_first(backend: &impl Backend) {
+pub(super) async fn jobs_are_listed_and_the_overdue_ones_first(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let once_per = |locks: &Locks, name: &str, period| locks.mutex(name).ttl(LONG).once_per(period);
     locks.mutex("job:mail").once(YEAR).lock().await.unwrap().complete().await.unwrap();

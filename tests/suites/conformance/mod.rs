@@ -37,6 +37,7 @@ mod waiting;
 
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use leasehold::Outcome;
 use leasehold::store::{
     AnswerOf, Ask, Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Reply, Request,
@@ -44,6 +45,7 @@ use leasehold::store::{
 };
 use leasehold_tests::backend::Backend;
 use leasehold_tests::requests::Requests;
+use tokio::runtime::Builder;
 
 /// A module for a backend, with one test for each case of a suite.
 macro_rules! conformance {
@@ -122,18 +124,26 @@ macro_rules! forwarding {
 macro_rules! case {
     ($suite:ident: $($name:ident),* $(,)?) => {
         mod $suite {
-            use leasehold_tests::backend::Backend as _;
             $(
-                #[tokio::test]
-                async fn $name() {
-                    let backend = super::Store::start().await;
-                    crate::conformance::$suite::$name(&backend).await;
+                #[test]
+                fn $name() {
+                    use crate::conformance::{$suite::$name, run};
+                    run::<super::Store>(|backend| Box::pin($name(backend)));
                 }
             )*
         }
     };
 }
 use case;
+
+type Case = for<'a> fn(&'a dyn Backend) -> LocalBoxFuture<'a, ()>;
+
+/// Runs a case. There are thousands, so this is compiled once for each store.
+fn run<B: Backend>(case: Case) {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("there is a runtime");
+    let run = Box::pin(async { case(&B::start().await).await });
+    runtime.block_on(run);
+}
 
 mod memory {
     conformance!(Memory);
@@ -261,12 +271,12 @@ async fn answered<T: AnswerOf>(send: impl Fn() -> Reply<T>) -> T {
     }
 }
 
-async fn acquire(backend: &impl Backend, request: &Request) -> Attempt {
+async fn acquire(backend: &dyn Backend, request: &Request) -> Attempt {
     answered(|| backend.store().acquire(request, None)).await
 }
 
 /// The token of a request that must be granted.
-async fn granted(backend: &impl Backend, request: &Request) -> u64 {
+async fn granted(backend: &dyn Backend, request: &Request) -> u64 {
     match acquire(backend, request).await {
         Attempt::Granted { token } => token,
         other => {
@@ -277,16 +287,16 @@ async fn granted(backend: &impl Backend, request: &Request) -> u64 {
 }
 
 /// The time that a refused request is told to wait, while another holds the lock.
-async fn busy(backend: &impl Backend, request: &Request) -> Duration {
+async fn busy(backend: &dyn Backend, request: &Request) -> Duration {
     refused(backend, request, false).await
 }
 
 /// The same, while nobody holds the lock and it is kept.
-async fn kept(backend: &impl Backend, request: &Request) -> Duration {
+async fn kept(backend: &dyn Backend, request: &Request) -> Duration {
     refused(backend, request, true).await
 }
 
-async fn refused(backend: &impl Backend, request: &Request, is_kept: bool) -> Duration {
+async fn refused(backend: &dyn Backend, request: &Request, is_kept: bool) -> Duration {
     match acquire(backend, request).await {
         Attempt::Busy { retry_after, expiry_added: false, kept } if kept == is_kept => retry_after,
         other => panic!("{other:?}"),
@@ -300,7 +310,7 @@ const FIRST: QueuePosition = QueuePosition::New { age: Duration::ZERO };
 
 /// Asks for a request that has ended. A quorum counts it as busy while a server is late that has its
 /// end, or the end of another.
-async fn has_ended(backend: &impl Backend, request: &Request) {
+async fn has_ended(backend: &dyn Backend, request: &Request) {
     let answer = async || match acquire(backend, request).await {
         Attempt::Busy { .. } if !backend.store().has_queue() => None,
         answer => Some(answer),
@@ -316,7 +326,7 @@ async fn has_ended(backend: &impl Backend, request: &Request) {
 }
 
 async fn ask(
-    backend: &impl Backend,
+    backend: &dyn Backend,
     request: &Request,
     live: Duration,
     position: QueuePosition,
@@ -327,7 +337,7 @@ async fn ask(
 
 /// Joins the queue, or asks again. Returns the answer.
 async fn queued(
-    backend: &impl Backend,
+    backend: &dyn Backend,
     request: &Request,
     live: Duration,
     position: QueuePosition,
@@ -339,13 +349,13 @@ async fn queued(
 }
 
 /// Joins the queue for the first time. Returns the position.
-async fn waits(backend: &impl Backend, request: &Request, live: Duration) -> u64 {
+async fn waits(backend: &dyn Backend, request: &Request, live: Duration) -> u64 {
     queued(backend, request, live, FIRST).await.0
 }
 
 /// A lock with a holder, and requests for it that have not been sent yet.
 async fn held<const N: usize>(
-    backend: &impl Backend,
+    backend: &dyn Backend,
     kind: Kind,
 ) -> (Client, Request, [Request; N]) {
     let client = Client::new();
@@ -357,7 +367,7 @@ async fn held<const N: usize>(
 
 /// A lock with a holder and a queue of waiters, all with long heartbeats.
 async fn held_with_queue<const N: usize>(
-    backend: &impl Backend,
+    backend: &dyn Backend,
     kind: Kind,
 ) -> (Client, Request, [Request; N]) {
     let (client, holder, waiters) = held(backend, kind).await;
@@ -367,25 +377,25 @@ async fn held_with_queue<const N: usize>(
     (client, holder, waiters)
 }
 
-async fn renewed(backend: &impl Backend, request: &Request) -> Renewal {
+async fn renewed(backend: &dyn Backend, request: &Request) -> Renewal {
     answered(|| backend.store().renew(request)).await
 }
 
-async fn released(backend: &impl Backend, request: &Request) -> Ended {
+async fn released(backend: &dyn Backend, request: &Request) -> Ended {
     answered(|| backend.store().release(request, Duration::ZERO)).await
 }
 
-async fn cancelled(backend: &impl Backend, request: &Request) -> bool {
+async fn cancelled(backend: &dyn Backend, request: &Request) -> bool {
     backend.store().cancel(request).await.unwrap()
 }
 
 /// Confirms the offer that the request must have.
-async fn claims(backend: &impl Backend, request: &Request) {
+async fn claims(backend: &dyn Backend, request: &Request) {
     assert_eq!(renewed(backend, request).await, Renewal::Renewed);
 }
 
 /// Asks again while it is told to ask again at once, until it is granted.
-async fn granted_in_the_end(backend: &impl Backend, request: &Request) {
+async fn granted_in_the_end(backend: &dyn Backend, request: &Request) {
     for _ in 0..5 {
         match acquire(backend, request).await {
             Attempt::Granted { .. } => return,
@@ -397,7 +407,7 @@ async fn granted_in_the_end(backend: &impl Backend, request: &Request) {
 }
 
 /// A waiter that asks again must be granted.
-async fn granted_when_asking(backend: &impl Backend, waiter: &Request, position: u64) {
+async fn granted_when_asking(backend: &dyn Backend, waiter: &Request, position: u64) {
     let answer = ask(backend, waiter, LIVE, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
 }

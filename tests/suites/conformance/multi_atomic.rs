@@ -58,20 +58,20 @@ fn several<const N: usize>(client: &Client, names: [&str; N], ttl: Duration) -> 
     names.map(|name| of(client, name, ttl))
 }
 
-async fn ask(backend: &impl Backend, requests: &[Request]) -> All {
+async fn ask(backend: &dyn Backend, requests: &[Request]) -> All {
     let send = || backend.store().acquire_all(requests, &[]).expect("it grants them together");
     answered(send).await
 }
 
 /// The tokens of requests that must be granted.
-async fn all(backend: &impl Backend, requests: &[Request]) -> Vec<u64> {
+async fn all(backend: &dyn Backend, requests: &[Request]) -> Vec<u64> {
     let tokens = ask(backend, requests).await.expect("they are granted");
     assert_eq!(tokens.len(), requests.len());
     tokens
 }
 
 /// All must be refused. The locks of `free` must still be free.
-async fn none(backend: &impl Backend, requests: &[Request], free: &[usize]) {
+async fn none(backend: &dyn Backend, requests: &[Request], free: &[usize]) {
     let Err(NotAll::Busy(refused)) = ask(backend, requests).await else {
         panic!("they are refused")
     };
@@ -84,11 +84,11 @@ async fn none(backend: &impl Backend, requests: &[Request], free: &[usize]) {
     }
 }
 
-async fn ended(backend: &impl Backend, request: &Request) {
+async fn ended(backend: &dyn Backend, request: &Request) {
     assert_eq!(released(backend, request).await, Ended::Released);
 }
 
-pub(super) async fn free_locks_are_granted_together(backend: &impl Backend) {
+pub(super) async fn free_locks_are_granted_together(backend: &dyn Backend) {
     let client = Client::new();
     let requests = several(&client, ["a", "b", "c"], LONG);
     let tokens = all(backend, &requests).await;
@@ -101,14 +101,14 @@ pub(super) async fn free_locks_are_granted_together(backend: &impl Backend) {
     all(backend, &several(&client, ["c", "b", "a"], LONG)).await;
 }
 
-pub(super) async fn the_greatest_number_is_granted_together(backend: &impl Backend) {
+pub(super) async fn the_greatest_number_is_granted_together(backend: &dyn Backend) {
     let client = Client::new();
     let requests: Vec<_> = (0..64).map(|n| of(&client, &n.to_string(), LONG)).collect();
     all(backend, &requests).await;
     none(backend, &several(&client, ["a", "63"], LONG), &[0]).await;
 }
 
-pub(super) async fn one_held_lock_refuses_all(backend: &impl Backend) {
+pub(super) async fn one_held_lock_refuses_all(backend: &dyn Backend) {
     for held in 0..3 {
         let client = Client::new();
         let requests = several(&client, ["a", "b", "c"], LONG);
@@ -123,7 +123,7 @@ pub(super) async fn one_held_lock_refuses_all(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_refused_request_is_in_no_queue(backend: &impl Backend) {
+pub(super) async fn a_refused_request_is_in_no_queue(backend: &dyn Backend) {
     let client = Client::new();
     let holder = of(&client, "b", LONG);
     granted(backend, &holder).await;
@@ -132,7 +132,7 @@ pub(super) async fn a_refused_request_is_in_no_queue(backend: &impl Backend) {
     granted(backend, &of(&client, "b", LONG)).await;
 }
 
-pub(super) async fn a_request_sent_twice_has_the_first_answer(backend: &impl Backend) {
+pub(super) async fn a_request_sent_twice_has_the_first_answer(backend: &dyn Backend) {
     let client = Client::new();
     let requests = several(&client, ["a", "b"], LONG);
     let tokens = all(backend, &requests).await;
@@ -143,7 +143,7 @@ pub(super) async fn a_request_sent_twice_has_the_first_answer(backend: &impl Bac
     }
 }
 
-pub(super) async fn a_repeat_starts_each_ttl_anew(backend: &impl Backend) {
+pub(super) async fn a_repeat_starts_each_ttl_anew(backend: &dyn Backend) {
     let client = Client::new();
     let mut requests = several(&client, ["a", "b"], LONG);
     all(backend, &requests).await;
@@ -156,7 +156,7 @@ pub(super) async fn a_repeat_starts_each_ttl_anew(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_repeat_is_granted_leases_that_ended_meanwhile(backend: &impl Backend) {
+pub(super) async fn a_repeat_is_granted_leases_that_ended_meanwhile(backend: &dyn Backend) {
     let client = Client::new();
     let mut requests = several(&client, ["a", "b"], SHORT);
     let before = all(backend, &requests).await;
@@ -168,7 +168,7 @@ pub(super) async fn a_repeat_is_granted_leases_that_ended_meanwhile(backend: &im
     assert!(after[1] > before[1], "it had ended");
 }
 
-pub(super) async fn a_repeat_takes_nothing_from_others(backend: &impl Backend) {
+pub(super) async fn a_repeat_takes_nothing_from_others(backend: &dyn Backend) {
     let client = Client::new();
     let mut requests = several(&client, ["a", "b"], SHORT);
     all(backend, &requests).await;
@@ -182,7 +182,7 @@ pub(super) async fn a_repeat_takes_nothing_from_others(backend: &impl Backend) {
     ended(backend, &requests[0]).await;
 }
 
-pub(super) async fn a_released_request_refuses_all(backend: &impl Backend) {
+pub(super) async fn a_released_request_refuses_all(backend: &dyn Backend) {
     let client = Client::new();
     let requests = several(&client, ["a", "b"], LONG);
     all(backend, &requests).await;
@@ -191,7 +191,7 @@ pub(super) async fn a_released_request_refuses_all(backend: &impl Backend) {
     assert_eq!(renewed(backend, &requests[0]).await, Renewal::Renewed);
 }
 
-pub(super) async fn a_cancelled_request_refuses_all(backend: &impl Backend) {
+pub(super) async fn a_cancelled_request_refuses_all(backend: &dyn Backend) {
     let client = Client::new();
     let requests = several(&client, ["a", "b"], LONG);
     assert!(!cancelled(backend, &requests[1]).await);
@@ -205,7 +205,7 @@ pub(super) async fn a_cancelled_request_refuses_all(backend: &impl Backend) {
     none(backend, &requests, &[0, 1]).await;
 }
 
-pub(super) async fn another_kind_refuses_all(backend: &impl Backend) {
+pub(super) async fn another_kind_refuses_all(backend: &dyn Backend) {
     let client = Client::new();
     let permit =
         Request { key: key("b"), ..client.request(Kind::Semaphore { limit: 3, weight: 1 }, LONG) };
@@ -214,7 +214,7 @@ pub(super) async fn another_kind_refuses_all(backend: &impl Backend) {
     assert_eq!(renewed(backend, &permit).await, Renewal::Renewed);
 }
 
-pub(super) async fn a_name_that_is_free_may_change_its_kind(backend: &impl Backend) {
+pub(super) async fn a_name_that_is_free_may_change_its_kind(backend: &dyn Backend) {
     let client = Client::new();
     let permit = || Request { key: key("a"), ..client.permit(3, LONG) };
     let first = permit();
@@ -224,7 +224,7 @@ pub(super) async fn a_name_that_is_free_may_change_its_kind(backend: &impl Backe
     assert_eq!(acquire(backend, &permit()).await, Attempt::WrongKind);
 }
 
-pub(super) async fn a_kept_lock_refuses_all(backend: &impl Backend) {
+pub(super) async fn a_kept_lock_refuses_all(backend: &dyn Backend) {
     let client = Client::new();
     let job = of(&client, "b", LONG);
     granted(backend, &job).await;
@@ -233,7 +233,7 @@ pub(super) async fn a_kept_lock_refuses_all(backend: &impl Backend) {
 }
 
 /// The waiter with the offer asked before these requests.
-pub(super) async fn an_offered_lock_refuses_all(backend: &impl Backend) {
+pub(super) async fn an_offered_lock_refuses_all(backend: &dyn Backend) {
     let client = Client::new();
     let [holder, first] = several(&client, ["b", "b"], LONG);
     granted(backend, &holder).await;
@@ -243,7 +243,7 @@ pub(super) async fn an_offered_lock_refuses_all(backend: &impl Backend) {
     claims(backend, &first).await;
 }
 
-pub(super) async fn waiters_are_not_overtaken_after_an_expiry(backend: &impl Backend) {
+pub(super) async fn waiters_are_not_overtaken_after_an_expiry(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &of(&client, "b", SHORT)).await;
     let first = of(&client, "b", LONG);
@@ -257,7 +257,7 @@ pub(super) async fn waiters_are_not_overtaken_after_an_expiry(backend: &impl Bac
 
 /// The lock is free, because the release passed over so many dead waiters that it did not reach the
 /// live one.
-pub(super) async fn waiters_of_a_free_lock_are_not_overtaken(backend: &impl Backend) {
+pub(super) async fn waiters_of_a_free_lock_are_not_overtaken(backend: &dyn Backend) {
     let client = Client::new();
     let holder = of(&client, "b", LONG);
     granted(backend, &holder).await;
@@ -271,7 +271,7 @@ pub(super) async fn waiters_of_a_free_lock_are_not_overtaken(backend: &impl Back
     none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
 }
 
-pub(super) async fn each_lease_is_renewed_and_released_alone(backend: &impl Backend) {
+pub(super) async fn each_lease_is_renewed_and_released_alone(backend: &dyn Backend) {
     let client = Client::new();
     let mut requests = several(&client, ["a", "b", "c"], LONG);
     all(backend, &requests).await;
@@ -283,7 +283,7 @@ pub(super) async fn each_lease_is_renewed_and_released_alone(backend: &impl Back
     granted(backend, &of(&client, "b", LONG)).await;
 }
 
-pub(super) async fn each_lock_is_handed_over(backend: &impl Backend) {
+pub(super) async fn each_lock_is_handed_over(backend: &dyn Backend) {
     let client = Client::new();
     let requests = several(&client, ["a", "b"], LONG);
     all(backend, &requests).await;
@@ -295,7 +295,7 @@ pub(super) async fn each_lock_is_handed_over(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn the_tokens_of_each_lock_grow(backend: &impl Backend) {
+pub(super) async fn the_tokens_of_each_lock_grow(backend: &dyn Backend) {
     let client = Client::new();
     let names = ["a", "b"];
     let mut last = [0; 2];

@@ -59,13 +59,13 @@ fn heavy(client: &Client, name: &str, limit: u32, weight: u32) -> Request {
     of(client, name, Kind::Semaphore { limit, weight })
 }
 
-async fn ask(backend: &impl Backend, requests: &[Request]) -> All {
+async fn ask(backend: &dyn Backend, requests: &[Request]) -> All {
     let send = || backend.store().acquire_all(requests, &[]).expect("it grants them together");
     answered(send).await
 }
 
 /// The tokens of requests that must be granted.
-async fn all(backend: &impl Backend, requests: &[Request]) -> Vec<u64> {
+async fn all(backend: &dyn Backend, requests: &[Request]) -> Vec<u64> {
     let tokens = ask(backend, requests).await.expect("they are granted");
     assert_eq!(tokens.len(), requests.len());
     for (request, token) in requests.iter().zip(&tokens) {
@@ -75,19 +75,19 @@ async fn all(backend: &impl Backend, requests: &[Request]) -> Vec<u64> {
 }
 
 /// All must be refused because of the request at `at`. None must hold anything.
-async fn none(backend: &impl Backend, requests: &[Request], at: usize) {
+async fn none(backend: &dyn Backend, requests: &[Request], at: usize) {
     assert_eq!(ask(backend, requests).await, Err(NotAll::Busy(at)));
     for request in requests {
         assert!(matches!(renewed(backend, request).await, Renewal::NotHeld(_)), "{request:?}");
     }
 }
 
-async fn ended(backend: &impl Backend, request: &Request) {
+async fn ended(backend: &dyn Backend, request: &Request) {
     assert_eq!(released(backend, request).await, Ended::Released);
 }
 
 /// How much of a semaphore is taken: so many requests of weight 1 are granted.
-async fn free(backend: &impl Backend, name: &str, limit: u32) -> usize {
+async fn free(backend: &dyn Backend, name: &str, limit: u32) -> usize {
     let client = Client::new();
     let mut taken = Vec::new();
     loop {
@@ -104,7 +104,7 @@ async fn free(backend: &impl Backend, name: &str, limit: u32) -> usize {
     taken.len()
 }
 
-pub(super) async fn permits_and_a_mutex_are_granted_together(backend: &impl Backend) {
+pub(super) async fn permits_and_a_mutex_are_granted_together(backend: &dyn Backend) {
     let client = Client::new();
     let set = || [permit(&client, "acme", 2), permit(&client, "total", 3), mutex(&client, "order")];
     let first = set();
@@ -127,7 +127,7 @@ pub(super) async fn permits_and_a_mutex_are_granted_together(backend: &impl Back
 }
 
 /// Whichever it is, and whatever comes before and after it.
-pub(super) async fn one_full_semaphore_refuses_all(backend: &impl Backend) {
+pub(super) async fn one_full_semaphore_refuses_all(backend: &dyn Backend) {
     for full in 0..3 {
         let client = Client::new();
         let names = ["a", "b", "c"];
@@ -151,7 +151,7 @@ pub(super) async fn one_full_semaphore_refuses_all(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_held_mutex_takes_no_permit(backend: &impl Backend) {
+pub(super) async fn a_held_mutex_takes_no_permit(backend: &dyn Backend) {
     for at in [0, 1, 2] {
         let client = Client::new();
         let holder = mutex(&client, "order");
@@ -164,7 +164,7 @@ pub(super) async fn a_held_mutex_takes_no_permit(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn weights_count(backend: &impl Backend) {
+pub(super) async fn weights_count(backend: &dyn Backend) {
     let client = Client::new();
     let first = [heavy(&client, "a", 8, 6), heavy(&client, "b", 4, 4)];
     all(backend, &first).await;
@@ -180,7 +180,7 @@ pub(super) async fn weights_count(backend: &impl Backend) {
     assert_eq!(free(backend, "a", 8).await, 8);
 }
 
-pub(super) async fn each_request_keeps_to_its_own_limit(backend: &impl Backend) {
+pub(super) async fn each_request_keeps_to_its_own_limit(backend: &dyn Backend) {
     let client = Client::new();
     all(backend, &[permit(&client, "a", 2), permit(&client, "b", 2)]).await;
     none(backend, &[permit(&client, "a", 1), permit(&client, "b", 2)], 0).await;
@@ -190,7 +190,7 @@ pub(super) async fn each_request_keeps_to_its_own_limit(backend: &impl Backend) 
     all(backend, &[permit(&client, "a", 3), permit(&client, "b", 3)]).await;
 }
 
-pub(super) async fn a_request_sent_twice_takes_one_permit_of_each(backend: &impl Backend) {
+pub(super) async fn a_request_sent_twice_takes_one_permit_of_each(backend: &dyn Backend) {
     let client = Client::new();
     let mut set = [permit(&client, "a", 2), heavy(&client, "b", 3, 2), mutex(&client, "m")];
     let tokens = all(backend, &set).await;
@@ -216,7 +216,7 @@ pub(super) async fn a_request_sent_twice_takes_one_permit_of_each(backend: &impl
     assert_eq!((free(backend, "a", 2).await, free(backend, "b", 3).await), (2, 3));
 }
 
-pub(super) async fn a_repeat_is_granted_though_others_wait(backend: &impl Backend) {
+pub(super) async fn a_repeat_is_granted_though_others_wait(backend: &dyn Backend) {
     let client = Client::new();
     let set = [permit(&client, "a", 1), permit(&client, "b", 1)];
     all(backend, &set).await;
@@ -227,7 +227,7 @@ pub(super) async fn a_repeat_is_granted_though_others_wait(backend: &impl Backen
     claims(backend, &waiter).await;
 }
 
-pub(super) async fn a_repeat_takes_nothing_from_others(backend: &impl Backend) {
+pub(super) async fn a_repeat_takes_nothing_from_others(backend: &dyn Backend) {
     let client = Client::new();
     let mut set = [permit(&client, "a", 1), permit(&client, "b", 1)];
     for request in &mut set {
@@ -245,7 +245,7 @@ pub(super) async fn a_repeat_takes_nothing_from_others(backend: &impl Backend) {
 }
 
 /// Whichever was released, or all of them.
-pub(super) async fn a_late_copy_after_a_release_grants_nothing(backend: &impl Backend) {
+pub(super) async fn a_late_copy_after_a_release_grants_nothing(backend: &dyn Backend) {
     for last in 0..3 {
         let client = Client::new();
         let set = [permit(&client, "a", 2), permit(&client, "b", 2), mutex(&client, "m")];
@@ -269,7 +269,7 @@ pub(super) async fn a_late_copy_after_a_release_grants_nothing(backend: &impl Ba
     assert_eq!((free(backend, "c", 2).await, free(backend, "d", 2).await), (2, 2));
 }
 
-pub(super) async fn a_late_copy_after_a_cancel_grants_nothing(backend: &impl Backend) {
+pub(super) async fn a_late_copy_after_a_cancel_grants_nothing(backend: &dyn Backend) {
     let client = Client::new();
     let set = [mutex(&client, "m"), permit(&client, "a", 2), heavy(&client, "b", 3, 2)];
     all(backend, &set).await;
@@ -284,7 +284,7 @@ pub(super) async fn a_late_copy_after_a_cancel_grants_nothing(backend: &impl Bac
 }
 
 /// The cancel overtakes the request.
-pub(super) async fn a_cancelled_request_is_granted_nothing(backend: &impl Backend) {
+pub(super) async fn a_cancelled_request_is_granted_nothing(backend: &dyn Backend) {
     let client = Client::new();
     let set = [permit(&client, "a", 2), permit(&client, "b", 2), mutex(&client, "m")];
     assert!(!cancelled(backend, &set[1]).await);
@@ -292,7 +292,7 @@ pub(super) async fn a_cancelled_request_is_granted_nothing(backend: &impl Backen
     assert_eq!((free(backend, "a", 2).await, free(backend, "b", 2).await), (2, 2));
 }
 
-pub(super) async fn a_refused_permit_is_in_no_queue(backend: &impl Backend) {
+pub(super) async fn a_refused_permit_is_in_no_queue(backend: &dyn Backend) {
     let client = Client::new();
     let holder = permit(&client, "b", 1);
     granted(backend, &holder).await;
@@ -302,7 +302,7 @@ pub(super) async fn a_refused_permit_is_in_no_queue(backend: &impl Backend) {
 }
 
 /// A heavy waiter leaves room that a light request may not take past it.
-pub(super) async fn waiters_are_not_overtaken(backend: &impl Backend) {
+pub(super) async fn waiters_are_not_overtaken(backend: &dyn Backend) {
     let client = Client::new();
     let holder = heavy(&client, "b", 4, 2);
     granted(backend, &holder).await;
@@ -318,7 +318,7 @@ pub(super) async fn waiters_are_not_overtaken(backend: &impl Backend) {
 }
 
 /// The permit expired, and its waiter has not asked since.
-pub(super) async fn waiters_of_a_free_semaphore_are_not_overtaken(backend: &impl Backend) {
+pub(super) async fn waiters_of_a_free_semaphore_are_not_overtaken(backend: &dyn Backend) {
     let client = Client::new();
     let holder = Request { ttl: SHORT, ..permit(&client, "b", 1) };
     granted(backend, &holder).await;
@@ -332,7 +332,7 @@ pub(super) async fn waiters_of_a_free_semaphore_are_not_overtaken(backend: &impl
     all(backend, &set).await;
 }
 
-pub(super) async fn an_offered_permit_is_not_free(backend: &impl Backend) {
+pub(super) async fn an_offered_permit_is_not_free(backend: &dyn Backend) {
     let client = Client::new();
     let holder = permit(&client, "b", 1);
     granted(backend, &holder).await;
@@ -343,7 +343,7 @@ pub(super) async fn an_offered_permit_is_not_free(backend: &impl Backend) {
     claims(backend, &waiter).await;
 }
 
-pub(super) async fn expired_permits_make_room(backend: &impl Backend) {
+pub(super) async fn expired_permits_make_room(backend: &dyn Backend) {
     let client = Client::new();
     // The first must last until the last is granted and another is refused.
     let ttl = SHORT * 5;
@@ -361,7 +361,7 @@ pub(super) async fn expired_permits_make_room(backend: &impl Backend) {
     assert_eq!((free(backend, "a", 7).await, free(backend, "b", 7).await), (0, 1));
 }
 
-pub(super) async fn another_kind_refuses_all(backend: &impl Backend) {
+pub(super) async fn another_kind_refuses_all(backend: &dyn Backend) {
     let client = Client::new();
     let [held, reader, taken] =
         [mutex(&client, "b"), of(&client, "r", Kind::Read), permit(&client, "s", 3)];
@@ -376,7 +376,7 @@ pub(super) async fn another_kind_refuses_all(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_name_that_is_free_may_become_a_semaphore(backend: &impl Backend) {
+pub(super) async fn a_name_that_is_free_may_become_a_semaphore(backend: &dyn Backend) {
     let client = Client::new();
     let first = mutex(&client, "a");
     let token = granted(backend, &first).await;
@@ -388,7 +388,7 @@ pub(super) async fn a_name_that_is_free_may_become_a_semaphore(backend: &impl Ba
     assert!(granted(backend, &mutex(&client, "a")).await > token, "the record keeps its token");
 }
 
-pub(super) async fn other_kinds_are_not_acquired_together(backend: &impl Backend) {
+pub(super) async fn other_kinds_are_not_acquired_together(backend: &dyn Backend) {
     let client = Client::new();
     for kind in [Kind::Read, Kind::Write, Kind::Reentrant] {
         let set = [permit(&client, "a", 3), of(&client, "b", kind)];
@@ -396,7 +396,7 @@ pub(super) async fn other_kinds_are_not_acquired_together(backend: &impl Backend
     }
 }
 
-pub(super) async fn each_permit_is_renewed_released_and_handed_over(backend: &impl Backend) {
+pub(super) async fn each_permit_is_renewed_released_and_handed_over(backend: &dyn Backend) {
     let client = Client::new();
     let mut set = [permit(&client, "a", 1), permit(&client, "b", 1), mutex(&client, "m")];
     for request in &mut set {

@@ -38,7 +38,7 @@ fn notes(info: &LockInfo) -> [Vec<Option<&str>>; 2] {
     ]
 }
 
-pub(super) async fn holders_and_waiters_show_their_notes(backend: &impl Backend) {
+pub(super) async fn holders_and_waiters_show_their_notes(backend: &dyn Backend) {
     for kind in KINDS {
         let (client, other) = (Client::new(), Client::new());
         let holder = noted(client.owned(kind, "holder", LONG));
@@ -60,7 +60,7 @@ fn holder_weight(kind: Kind) -> u32 {
     if let Kind::Semaphore { weight, .. } = kind { weight } else { 1 }
 }
 
-pub(super) async fn a_note_comes_along_with_an_offer(backend: &impl Backend) {
+pub(super) async fn a_note_comes_along_with_an_offer(backend: &dyn Backend) {
     for (kind, owner) in KINDS.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
         if !owner && kind == Kind::Reentrant {
             continue;
@@ -87,7 +87,7 @@ pub(super) async fn a_note_comes_along_with_an_offer(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_note_hides_no_owner_and_makes_none(backend: &impl Backend) {
+pub(super) async fn a_note_hides_no_owner_and_makes_none(backend: &dyn Backend) {
     for kind in KINDS {
         let client = Client::new();
         let mine = noted(client.owned(kind, "you", LONG));
@@ -107,7 +107,7 @@ pub(super) async fn a_note_hides_no_owner_and_makes_none(backend: &impl Backend)
     }
 }
 
-pub(super) async fn holds_of_an_owner_are_counted_whatever_their_notes(backend: &impl Backend) {
+pub(super) async fn holds_of_an_owner_are_counted_whatever_their_notes(backend: &dyn Backend) {
     let client = Client::new();
     let first = client.owned(Kind::Reentrant, "me", LONG);
     let second = noted(client.owned(Kind::Reentrant, "me", LONG));
@@ -129,7 +129,7 @@ pub(super) async fn holds_of_an_owner_are_counted_whatever_their_notes(backend: 
     let _ = released(backend, &read).await;
 }
 
-pub(super) async fn a_note_stays_with_an_adopted_lease(backend: &impl Backend) {
+pub(super) async fn a_note_stays_with_an_adopted_lease(backend: &dyn Backend) {
     for kind in KINDS {
         let (client, other) = (Client::new(), Client::new());
         let before = noted(client.owned(kind, "me", LONG));

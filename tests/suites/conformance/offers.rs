@@ -40,7 +40,7 @@ fn request(client: &Client, kind: Kind) -> Request {
 }
 
 pub(super) async fn an_unconfirmed_offer_passes_on_and_its_waiter_keeps_its_place(
-    backend: &impl Backend,
+    backend: &dyn Backend,
 ) {
     for kind in KINDS {
         let clients = [(); 5].map(|()| Client::new());
@@ -69,11 +69,11 @@ pub(super) async fn an_unconfirmed_offer_passes_on_and_its_waiter_keeps_its_plac
 }
 
 /// Lets an offer last until the waiter's heartbeat ends.
-async fn keeps(backend: &impl Backend, request: &Request, until: Stamp) {
+async fn keeps(backend: &dyn Backend, request: &Request, until: Stamp) {
     backend.store().keep_offer(request, until).await.unwrap();
 }
 
-pub(super) async fn a_kept_offer_lasts_as_long_as_its_waiters_heartbeat(backend: &impl Backend) {
+pub(super) async fn a_kept_offer_lasts_as_long_as_its_waiters_heartbeat(backend: &dyn Backend) {
     const LIVE: Duration = Duration::from_secs(4);
     let mut all = Vec::new();
     // Some waiters ask again in time, and some stay silent.
@@ -115,7 +115,7 @@ pub(super) async fn a_kept_offer_lasts_as_long_as_its_waiters_heartbeat(backend:
     }
 }
 
-pub(super) async fn a_late_copy_of_a_keeping_release_changes_nothing(backend: &impl Backend) {
+pub(super) async fn a_late_copy_of_a_keeping_release_changes_nothing(backend: &dyn Backend) {
     for kind in KINDS {
         let clients = [(); 4].map(|()| Client::new());
         let [holder, waiter, next, tries] = clients.each_ref().map(|client| request(client, kind));
@@ -150,7 +150,7 @@ pub(super) async fn a_late_copy_of_a_keeping_release_changes_nothing(backend: &i
     }
 }
 
-pub(super) async fn all_waiters_of_a_client_without_hints_are_passed_over(backend: &impl Backend) {
+pub(super) async fn all_waiters_of_a_client_without_hints_are_passed_over(backend: &dyn Backend) {
     for kind in KINDS {
         let [holders, dead, alive] = [(); 3].map(|()| Client::new());
         let (holder, next) = (request(&holders, kind), request(&alive, kind));
@@ -179,7 +179,7 @@ pub(super) async fn all_waiters_of_a_client_without_hints_are_passed_over(backen
 }
 
 pub(super) async fn the_first_of_each_client_asks_a_little_after_those_before_it(
-    backend: &impl Backend,
+    backend: &dyn Backend,
 ) {
     for kind in KINDS {
         let [first, second, third] = [(); 3].map(|()| Client::new());

@@ -91,7 +91,7 @@ async fn next_tick(locks: &Locks) -> Lease {
     }
 }
 
-pub(super) async fn completed_work_is_done(backend: &impl Backend) {
+pub(super) async fn completed_work_is_done(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     once(&here).lock().await.unwrap().complete().await.unwrap();
     for locks in [&here, &elsewhere] {
@@ -104,7 +104,7 @@ pub(super) async fn completed_work_is_done(backend: &impl Backend) {
     assert!(info.holders.is_empty(), "{info:?}");
 }
 
-pub(super) async fn the_last_success_is_shown(backend: &impl Backend) {
+pub(super) async fn the_last_success_is_shown(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let shown = async || elsewhere.inspect("a").await.unwrap().last_success;
     assert_eq!(shown().await, None);
@@ -126,7 +126,7 @@ pub(super) async fn the_last_success_is_shown(backend: &impl Backend) {
 }
 
 /// Also when its tick is over, and another run has failed since.
-pub(super) async fn the_tick_of_the_last_success_is_shown(backend: &impl Backend) {
+pub(super) async fn the_tick_of_the_last_success_is_shown(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let tick = complete(&locks).await;
     next_tick(&locks).await.release().await.unwrap();
@@ -135,7 +135,7 @@ pub(super) async fn the_tick_of_the_last_success_is_shown(backend: &impl Backend
     assert_eq!(success.counts_for, Duration::ZERO);
 }
 
-pub(super) async fn work_that_failed_runs_again(backend: &impl Backend) {
+pub(super) async fn work_that_failed_runs_again(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     once(&here).lock().await.unwrap().release().await.unwrap();
     drop(once(&here).lock().await.unwrap());
@@ -146,7 +146,7 @@ pub(super) async fn work_that_failed_runs_again(backend: &impl Backend) {
     done(once(&elsewhere).lock().await);
 }
 
-pub(super) async fn done_ends_with_its_time(backend: &impl Backend) {
+pub(super) async fn done_ends_with_its_time(backend: &dyn Backend) {
     const TIME: Duration = Duration::from_millis(200);
     let locks = backend.locks().await;
     let short = || locks.mutex("a").ttl(LONG).once(TIME);
@@ -165,7 +165,7 @@ pub(super) async fn done_ends_with_its_time(backend: &impl Backend) {
     drop(lease.unwrap());
 }
 
-pub(super) async fn waiters_are_told_that_it_is_done(backend: &impl Backend) {
+pub(super) async fn waiters_are_told_that_it_is_done(backend: &dyn Backend) {
     let here = backend.locks().await;
     let lease = once(&here).lock().await.unwrap();
     let mut waiting = Vec::new();
@@ -182,7 +182,7 @@ pub(super) async fn waiters_are_told_that_it_is_done(backend: &impl Backend) {
     assert!(here.inspect("a").await.unwrap().waiters.is_empty());
 }
 
-pub(super) async fn waiters_in_the_same_process_are_told_that_it_is_done(backend: &impl Backend) {
+pub(super) async fn waiters_in_the_same_process_are_told_that_it_is_done(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let lease = once(&locks).lock().await.unwrap();
     let waiting: Vec<_> = (0..8)
@@ -198,7 +198,7 @@ pub(super) async fn waiters_in_the_same_process_are_told_that_it_is_done(backend
     }
 }
 
-pub(super) async fn a_waiter_runs_when_the_first_run_fails(backend: &impl Backend) {
+pub(super) async fn a_waiter_runs_when_the_first_run_fails(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lease = once(&here).lock().await.unwrap();
     let first = lease.fence().unwrap();
@@ -212,7 +212,7 @@ pub(super) async fn a_waiter_runs_when_the_first_run_fails(backend: &impl Backen
     done(once(&here).lock().await);
 }
 
-pub(super) async fn a_completion_after_the_loss_is_refused(backend: &impl Backend) {
+pub(super) async fn a_completion_after_the_loss_is_refused(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lease = once(&here).lock().await.unwrap();
     let _ = elsewhere.force_release("a").await.unwrap();
@@ -222,21 +222,21 @@ pub(super) async fn a_completion_after_the_loss_is_refused(backend: &impl Backen
     lease.release().await.unwrap();
 }
 
-pub(super) async fn a_lease_without_the_option_completes_nothing(backend: &impl Backend) {
+pub(super) async fn a_lease_without_the_option_completes_nothing(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let error = locks.mutex("a").lock().await.unwrap().complete().await.unwrap_err();
     assert!(matches!(error, LockError::InvalidOption { option: "once", .. }), "{error}");
     drop(once(&locks).lock().await.unwrap());
 }
 
-pub(super) async fn a_plain_mutex_of_the_name_is_not_refused(backend: &impl Backend) {
+pub(super) async fn a_plain_mutex_of_the_name_is_not_refused(backend: &dyn Backend) {
     let locks = backend.locks().await;
     once(&locks).lock().await.unwrap().complete().await.unwrap();
     locks.mutex("a").lock().await.unwrap().release().await.unwrap();
     done(once(&locks).lock().await);
 }
 
-pub(super) async fn a_plain_waiter_gets_the_lock_of_a_completed_run(backend: &impl Backend) {
+pub(super) async fn a_plain_waiter_gets_the_lock_of_a_completed_run(backend: &dyn Backend) {
     let (here, elsewhere, third) =
         (backend.locks().await, backend.locks().await, backend.locks().await);
     let lease = once(&here).lock().await.unwrap();
@@ -250,14 +250,14 @@ pub(super) async fn a_plain_waiter_gets_the_lock_of_a_completed_run(backend: &im
     done(told.await.unwrap());
 }
 
-pub(super) async fn a_dropped_completion_completes(backend: &impl Backend) {
+pub(super) async fn a_dropped_completion_completes(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let lease = once(&locks).lock().await.unwrap();
     let _ = leasehold_tests::polls::drop_after(1, lease.complete()).await;
     done(once(&locks).lock().await);
 }
 
-pub(super) async fn a_leader_leads_although_the_work_is_done(backend: &impl Backend) {
+pub(super) async fn a_leader_leads_although_the_work_is_done(backend: &dyn Backend) {
     let locks = backend.locks().await;
     once(&locks).lock().await.unwrap().complete().await.unwrap();
     for _ in 0..2 {
@@ -266,7 +266,7 @@ pub(super) async fn a_leader_leads_although_the_work_is_done(backend: &impl Back
     done(once(&locks).lock().await);
 }
 
-pub(super) async fn a_tick_is_done_until_the_next_begins(backend: &impl Backend) {
+pub(super) async fn a_tick_is_done_until_the_next_begins(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let tick = complete(&locks).await;
     let since = tick.began.duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -289,7 +289,7 @@ pub(super) async fn a_tick_is_done_until_the_next_begins(backend: &impl Backend)
 }
 
 /// Its clock may be ahead of the store's, so that it asks before its tick begins.
-pub(super) async fn a_patient_call_waits_for_the_next_tick(backend: &impl Backend) {
+pub(super) async fn a_patient_call_waits_for_the_next_tick(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let tick = complete(&locks).await;
     let lease = once_per(&locks).lock().await.unwrap();
@@ -297,7 +297,7 @@ pub(super) async fn a_patient_call_waits_for_the_next_tick(backend: &impl Backen
     lease.complete().await.unwrap();
 }
 
-pub(super) async fn a_call_waits_for_no_tick_that_begins_too_late(backend: &impl Backend) {
+pub(super) async fn a_call_waits_for_no_tick_that_begins_too_late(backend: &dyn Backend) {
     let locks = backend.locks().await;
     // The next tick begins in half a day.
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -310,7 +310,7 @@ pub(super) async fn a_call_waits_for_no_tick_that_begins_too_late(backend: &impl
     }
 }
 
-pub(super) async fn an_offset_shifts_the_ticks(backend: &impl Backend) {
+pub(super) async fn an_offset_shifts_the_ticks(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let offset = Duration::from_millis(123);
     let lease = once_per(&locks).offset(offset).lock().await.unwrap();
@@ -318,7 +318,7 @@ pub(super) async fn an_offset_shifts_the_ticks(backend: &impl Backend) {
     assert_eq!(since.as_millis() % PERIOD.as_millis(), offset.as_millis());
 }
 
-pub(super) async fn weeks_begin_on_mondays(backend: &impl Backend) {
+pub(super) async fn weeks_begin_on_mondays(backend: &dyn Backend) {
     let locks = backend.locks().await;
     for (weeks, offset) in [(1, Duration::ZERO), (1, DAY * 2), (2, Duration::ZERO)] {
         let lease = locks.mutex("a").once_per(DAY * 7 * weeks).offset(offset);
@@ -343,7 +343,7 @@ fn once_a_day(locks: &Locks) -> Mutex {
 }
 
 /// A deploy has made the period shorter.
-pub(super) async fn a_shorter_period_counts_from_the_last_success(backend: &impl Backend) {
+pub(super) async fn a_shorter_period_counts_from_the_last_success(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let daily = once_a_day(&locks).lock().await.unwrap();
     let day = daily.tick().unwrap();
@@ -364,7 +364,7 @@ pub(super) async fn a_shorter_period_counts_from_the_last_success(backend: &impl
 }
 
 /// A deploy has made the period longer. The mark stays for as long as it counts now.
-pub(super) async fn a_longer_period_counts_from_the_last_success(backend: &impl Backend) {
+pub(super) async fn a_longer_period_counts_from_the_last_success(backend: &dyn Backend) {
     let locks = backend.locks().await;
     complete(&locks).await;
     tokio::time::sleep(PERIOD).await;
@@ -373,7 +373,7 @@ pub(super) async fn a_longer_period_counts_from_the_last_success(backend: &impl 
     next_tick(&locks).await.release().await.unwrap();
 }
 
-pub(super) async fn another_time_counts_from_the_last_success(backend: &impl Backend) {
+pub(super) async fn another_time_counts_from_the_last_success(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let short = Duration::from_millis(500);
     let brief = || locks.mutex("a").ttl(LONG).once(short);
@@ -400,7 +400,7 @@ pub(super) async fn another_time_counts_from_the_last_success(backend: &impl Bac
     assert_eq!(until, completed + DAY);
 }
 
-pub(super) async fn a_success_counts_for_the_other_way_to_count(backend: &impl Backend) {
+pub(super) async fn a_success_counts_for_the_other_way_to_count(backend: &dyn Backend) {
     let locks = backend.locks().await;
     once(&locks).lock().await.unwrap().complete().await.unwrap();
     done(once_a_day(&locks).lock().await);
@@ -409,7 +409,7 @@ pub(super) async fn a_success_counts_for_the_other_way_to_count(backend: &impl B
     assert_eq!(until, completed + DAY);
 }
 
-pub(super) async fn a_run_that_outlasts_its_tick_does_not_spend_the_next(backend: &impl Backend) {
+pub(super) async fn a_run_that_outlasts_its_tick_does_not_spend_the_next(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let lease = next_tick(&locks).await;
     let tick = lease.tick().unwrap();
@@ -422,7 +422,7 @@ pub(super) async fn a_run_that_outlasts_its_tick_does_not_spend_the_next(backend
     assert_eq!(next.missed, Some(u64::try_from(ticks).unwrap() - 1));
 }
 
-pub(super) async fn missed_ticks_are_counted(backend: &impl Backend) {
+pub(super) async fn missed_ticks_are_counted(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let first = complete(&locks).await;
     tokio::time::sleep(PERIOD * 3).await;
@@ -435,7 +435,7 @@ pub(super) async fn missed_ticks_are_counted(backend: &impl Backend) {
     assert_eq!(tick.missed, Some(u64::try_from(ticks).unwrap() - 1));
 }
 
-pub(super) async fn a_waiter_that_was_handed_the_lock_knows_its_tick(backend: &impl Backend) {
+pub(super) async fn a_waiter_that_was_handed_the_lock_knows_its_tick(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lease = next_tick(&here).await;
     let first = lease.tick().unwrap();
@@ -454,12 +454,12 @@ fn request(client: &Client) -> Request {
     Request { kind: Kind::Once(Once::For(DAY)), ..client.mutex(LONG) }
 }
 
-async fn completed(backend: &impl Backend, request: &Request) -> Ended {
+async fn completed(backend: &dyn Backend, request: &Request) -> Ended {
     let success = Success::default();
     backend.store().complete(request, success).expect("it has a queue").await.unwrap()
 }
 
-pub(super) async fn a_completion_may_be_sent_twice(backend: &impl Backend) {
+pub(super) async fn a_completion_may_be_sent_twice(backend: &dyn Backend) {
     let client = Client::new();
     let run = request(&client);
     assert!(matches!(acquire(backend, &run).await, Attempt::Granted { .. }));
@@ -474,7 +474,7 @@ pub(super) async fn a_completion_may_be_sent_twice(backend: &impl Backend) {
 }
 
 /// The run outlasted its own tick, so it dismissed no waiters; for one of them it counts.
-pub(super) async fn an_offer_of_work_that_is_done_goes_to_the_next(backend: &impl Backend) {
+pub(super) async fn an_offer_of_work_that_is_done_goes_to_the_next(backend: &dyn Backend) {
     let client = Client::new();
     let per = |period, offset| Kind::Once(Once::Per { period, offset });
     let run = client.request(per(SHORT, Duration::ZERO), LONG);
@@ -497,7 +497,7 @@ pub(super) async fn an_offer_of_work_that_is_done_goes_to_the_next(backend: &imp
     claims(backend, &plain).await;
 }
 
-pub(super) async fn a_late_completion_marks_nothing(backend: &impl Backend) {
+pub(super) async fn a_late_completion_marks_nothing(backend: &dyn Backend) {
     let client = Client::new();
     let [run, next] = [(); 2].map(|()| request(&client));
     assert!(matches!(acquire(backend, &run).await, Attempt::Granted { .. }));
@@ -510,7 +510,7 @@ pub(super) async fn a_late_completion_marks_nothing(backend: &impl Backend) {
 }
 
 pub(super) async fn a_late_copy_of_the_acquire_of_a_completed_run_is_not_granted(
-    backend: &impl Backend,
+    backend: &dyn Backend,
 ) {
     let client = Client::new();
     let [run, waiter] = [(); 2].map(|()| request(&client));
@@ -527,18 +527,18 @@ pub(super) async fn a_late_copy_of_the_acquire_of_a_completed_run_is_not_granted
     assert_eq!((info.waiting, info.held), (0, 0));
 }
 
-pub(super) async fn a_late_copy_of_the_acquire_completes_nothing(backend: &impl Backend) {
+pub(super) async fn a_late_copy_of_the_acquire_completes_nothing(backend: &dyn Backend) {
     complete_after_a_late_grant(backend, Once::For(DAY)).await;
 }
 
-pub(super) async fn a_late_copy_of_the_acquire_completes_no_tick(backend: &impl Backend) {
+pub(super) async fn a_late_copy_of_the_acquire_completes_no_tick(backend: &dyn Backend) {
     let once = Once::per(DAY, Duration::ZERO);
     complete_after_a_late_grant(backend, once).await;
 }
 
 /// A client that has not noticed the end of its lease completes the work, after a late copy of its
 /// ask was granted.
-async fn complete_after_a_late_grant(backend: &impl Backend, once: Once) {
+async fn complete_after_a_late_grant(backend: &dyn Backend, once: Once) {
     let (client, other) = (Client::new(), Client::new());
     let kind = Kind::Once(once);
     let (run, next) = (client.request(kind, SHORT), other.request(kind, LONG));

@@ -54,11 +54,11 @@ pub(super) fn key() -> LockKey {
     LockKey::new("a").expect("a name")
 }
 
-pub(super) async fn inspected(backend: &impl Backend) -> LockInfo {
+pub(super) async fn inspected(backend: &dyn Backend) -> LockInfo {
     backend.store().inspect(&key()).await.expect("the store answers")
 }
 
-pub(super) async fn forced(backend: &impl Backend) -> Forced {
+pub(super) async fn forced(backend: &dyn Backend) -> Forced {
     backend
         .store()
         .force_release(&key(), leasehold_tests::requests::force())
@@ -66,16 +66,16 @@ pub(super) async fn forced(backend: &impl Backend) -> Forced {
         .expect("the store answers")
 }
 
-pub(super) async fn was_forced(backend: &impl Backend, request: &Request) -> bool {
+pub(super) async fn was_forced(backend: &dyn Backend, request: &Request) -> bool {
     backend.store().was_forced(request).await.expect("the store answers")
 }
 
-pub(super) async fn is_held_by(backend: &impl Backend, owner: &str) -> bool {
+pub(super) async fn is_held_by(backend: &dyn Backend, owner: &str) -> bool {
     let owner = Owner::new(owner).expect("a name");
     backend.store().is_held_by(&key(), &owner).await.expect("the store answers")
 }
 
-pub(super) async fn a_name_is_one_kind_of_lock(backend: &impl Backend) {
+pub(super) async fn a_name_is_one_kind_of_lock(backend: &dyn Backend) {
     for held in KINDS {
         let client = Client::new();
         let holder = client.owned(held, "me", LONG);
@@ -97,7 +97,7 @@ pub(super) async fn a_name_is_one_kind_of_lock(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_name_with_waiters_is_one_kind_of_lock(backend: &impl Backend) {
+pub(super) async fn a_name_with_waiters_is_one_kind_of_lock(backend: &dyn Backend) {
     for waited in KINDS {
         let (client, first) = (Client::new(), Client::new());
         let holder =
@@ -121,7 +121,7 @@ pub(super) async fn a_name_with_waiters_is_one_kind_of_lock(backend: &impl Backe
     }
 }
 
-pub(super) async fn a_free_name_may_change_its_kind(backend: &impl Backend) {
+pub(super) async fn a_free_name_may_change_its_kind(backend: &dyn Backend) {
     let client = Client::new();
     let mut last = 0;
     for _ in 0..2 {
@@ -135,7 +135,7 @@ pub(super) async fn a_free_name_may_change_its_kind(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_owner_is_found_in_every_kind(backend: &impl Backend) {
+pub(super) async fn an_owner_is_found_in_every_kind(backend: &dyn Backend) {
     for kind in KINDS {
         let client = Client::new();
         let (mine, nobodys) = (client.owned(kind, "me", LONG), client.request(kind, LONG));
@@ -165,7 +165,7 @@ pub(super) async fn an_owner_is_found_in_every_kind(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_owner_whose_leases_ended_is_not_found(backend: &impl Backend) {
+pub(super) async fn an_owner_whose_leases_ended_is_not_found(backend: &dyn Backend) {
     let client = Client::new();
     for kind in [Kind::Read, Kind::Semaphore { limit: 200, weight: 1 }] {
         let last = client.owned(kind, "live", LONG);
@@ -181,7 +181,7 @@ pub(super) async fn an_owner_whose_leases_ended_is_not_found(backend: &impl Back
     }
 }
 
-pub(super) async fn a_free_lock_shows_no_holders(backend: &impl Backend) {
+pub(super) async fn a_free_lock_shows_no_holders(backend: &dyn Backend) {
     let nothing = inspected(backend).await;
     assert!(nothing.kind.is_none() && nothing.holders.is_empty() && nothing.waiters.is_empty());
     let client = Client::new();
@@ -194,7 +194,7 @@ pub(super) async fn a_free_lock_shows_no_holders(backend: &impl Backend) {
 }
 
 /// A client that has introduced itself.
-async fn introduced(backend: &impl Backend, process: u32) -> (HintRecorder, Client, ClientInfo) {
+async fn introduced(backend: &dyn Backend, process: u32) -> (HintRecorder, Client, ClientInfo) {
     let client = Client::new();
     let hints = HintRecorder::new(&**backend.store(), client.id);
     let (service, host) = ("billing".to_owned(), "host-7".to_owned());
@@ -203,7 +203,7 @@ async fn introduced(backend: &impl Backend, process: u32) -> (HintRecorder, Clie
     (hints, client, info)
 }
 
-pub(super) async fn a_mutex_is_shown(backend: &impl Backend) {
+pub(super) async fn a_mutex_is_shown(backend: &dyn Backend) {
     let (_hearing, client, info) = introduced(backend, 7).await;
     let mutex = client.owned(Kind::Mutex, "me@here", LONG);
     let token = granted(backend, &mutex).await;
@@ -219,7 +219,7 @@ pub(super) async fn a_mutex_is_shown(backend: &impl Backend) {
     assert_eq!((holder.weight, holder.is_writer), (1, false));
 }
 
-pub(super) async fn a_kept_mutex_is_shown(backend: &impl Backend) {
+pub(super) async fn a_kept_mutex_is_shown(backend: &dyn Backend) {
     let client = Client::new();
     let mutex = client.mutex(LONG);
     granted(backend, &mutex).await;
@@ -229,7 +229,7 @@ pub(super) async fn a_kept_mutex_is_shown(backend: &impl Backend) {
     assert!(shown.kept.is_some_and(|rest| rest > LONG / 2 && rest <= LONG), "{shown:?}");
 }
 
-pub(super) async fn permits_are_shown(backend: &impl Backend) {
+pub(super) async fn permits_are_shown(backend: &dyn Backend) {
     let client = Client::new();
     let permit = |weight, ttl| client.request(Kind::Semaphore { limit: 10, weight }, ttl);
     let dead = permit(1, SHORT);
@@ -248,7 +248,7 @@ pub(super) async fn permits_are_shown(backend: &impl Backend) {
     assert!(shown.holders[1].remaining > LONG, "{shown:?}");
 }
 
-pub(super) async fn readers_and_a_writer_are_shown(backend: &impl Backend) {
+pub(super) async fn readers_and_a_writer_are_shown(backend: &dyn Backend) {
     let client = Client::new();
     let (reader, writer) =
         (client.owned(Kind::Read, "me", LONG), client.owned(Kind::Write, "me", LONG * 2));
@@ -263,7 +263,7 @@ pub(super) async fn readers_and_a_writer_are_shown(backend: &impl Backend) {
     assert!(shown.holders.iter().all(|holder| holder.owner.as_deref() == Some("me")));
 }
 
-pub(super) async fn holds_are_shown(backend: &impl Backend) {
+pub(super) async fn holds_are_shown(backend: &dyn Backend) {
     let client = Client::new();
     let holds = [(); 2].map(|()| client.owned(Kind::Reentrant, "me", LONG));
     let token = granted(backend, &holds[0]).await;
@@ -276,7 +276,7 @@ pub(super) async fn holds_are_shown(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn waiters_are_shown_in_order(backend: &impl Backend) {
+pub(super) async fn waiters_are_shown_in_order(backend: &dyn Backend) {
     let (_hearing, client, info) = introduced(backend, 9).await;
     let kind = Kind::Semaphore { limit: 4, weight: 4 };
     granted(backend, &Client::new().request(kind, LONG)).await;
@@ -296,7 +296,7 @@ pub(super) async fn waiters_are_shown_in_order(backend: &impl Backend) {
     assert!(one.waiting_for >= SHORT && two.waiting_for < one.waiting_for, "{shown:?}");
 }
 
-pub(super) async fn the_list_of_holders_is_bounded(backend: &impl Backend) {
+pub(super) async fn the_list_of_holders_is_bounded(backend: &dyn Backend) {
     let client = Client::new();
     for _ in 0..70 {
         granted(backend, &client.request(Kind::Read, LONG)).await;
@@ -310,7 +310,7 @@ pub(super) async fn the_list_of_holders_is_bounded(backend: &impl Backend) {
     assert!(shown.waiters.iter().all(|waiter| waiter.is_writer));
 }
 
-pub(super) async fn permits_and_readers_show_since_when(backend: &impl Backend) {
+pub(super) async fn permits_and_readers_show_since_when(backend: &dyn Backend) {
     for kind in [Kind::Semaphore { limit: 3, weight: 1 }, Kind::Read] {
         let (client, other) = (Client::new(), Client::new());
         let (early, late) = (client.request(kind, LONG), other.request(kind, LONG * 2));

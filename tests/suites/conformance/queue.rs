@@ -48,7 +48,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-pub(super) async fn a_release_hands_over_to_the_first(backend: &impl Backend) {
+pub(super) async fn a_release_hands_over_to_the_first(backend: &dyn Backend) {
     let (client, holder, [first, second]) = held_with_queue(backend, Kind::Mutex).await;
     assert_eq!(released(backend, &holder).await, Ended::Released);
     assert_eq!(renewed(backend, &second).await, Renewal::NotHeld(Taken));
@@ -59,7 +59,7 @@ pub(super) async fn a_release_hands_over_to_the_first(backend: &impl Backend) {
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn a_try_does_not_overtake_waiters(backend: &impl Backend) {
+pub(super) async fn a_try_does_not_overtake_waiters(backend: &dyn Backend) {
     let (client, holder, [waiter]) = held_with_queue(backend, Kind::Mutex).await;
     let _ = released(backend, &holder).await;
     busy(backend, &client.mutex(LONG)).await;
@@ -72,7 +72,7 @@ pub(super) async fn a_try_does_not_overtake_waiters(backend: &impl Backend) {
     busy(backend, &permits.weighted(2, 1)).await;
 }
 
-pub(super) async fn an_offer_ends_with_the_waiters_heartbeat(backend: &impl Backend) {
+pub(super) async fn an_offer_ends_with_the_waiters_heartbeat(backend: &dyn Backend) {
     let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
     waits(backend, &waiter, SHORT * 2).await;
     let _ = released(backend, &holder).await;
@@ -83,7 +83,7 @@ pub(super) async fn an_offer_ends_with_the_waiters_heartbeat(backend: &impl Back
     granted(backend, &late).await;
 }
 
-pub(super) async fn the_first_renewal_makes_an_offer_last_its_ttl(backend: &impl Backend) {
+pub(super) async fn the_first_renewal_makes_an_offer_last_its_ttl(backend: &dyn Backend) {
     let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
     waits(backend, &waiter, SHORT * 2).await;
     let _ = released(backend, &holder).await;
@@ -93,7 +93,7 @@ pub(super) async fn the_first_renewal_makes_an_offer_last_its_ttl(backend: &impl
     assert!(left > LONG / 2, "{left:?}");
 }
 
-pub(super) async fn asking_again_makes_an_offer_last_its_ttl(backend: &impl Backend) {
+pub(super) async fn asking_again_makes_an_offer_last_its_ttl(backend: &dyn Backend) {
     let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
     let position = waits(backend, &waiter, LIVE).await;
     let _ = released(backend, &holder).await;
@@ -101,7 +101,7 @@ pub(super) async fn asking_again_makes_an_offer_last_its_ttl(backend: &impl Back
     assert!(busy(backend, &client.mutex(LONG)).await > LIVE);
 }
 
-pub(super) async fn an_ended_offer_is_not_renewed(backend: &impl Backend) {
+pub(super) async fn an_ended_offer_is_not_renewed(backend: &dyn Backend) {
     let (_, holder, [waiter]) = held(backend, Kind::Mutex).await;
     waits(backend, &waiter, SHORT * 2).await;
     let _ = released(backend, &holder).await;
@@ -110,7 +110,7 @@ pub(super) async fn an_ended_offer_is_not_renewed(backend: &impl Backend) {
     assert_eq!(released(backend, &waiter).await, Ended::NotHeld(Expired));
 }
 
-pub(super) async fn a_dead_head_is_passed_over(backend: &impl Backend) {
+pub(super) async fn a_dead_head_is_passed_over(backend: &dyn Backend) {
     let (_, holder, [dead, alive]) = held(backend, Kind::Mutex).await;
     waits(backend, &dead, SHORT).await;
     waits(backend, &alive, LIVE).await;
@@ -120,7 +120,7 @@ pub(super) async fn a_dead_head_is_passed_over(backend: &impl Backend) {
     claims(backend, &alive).await;
 }
 
-pub(super) async fn many_dead_are_passed_over(backend: &impl Backend) {
+pub(super) async fn many_dead_are_passed_over(backend: &dyn Backend) {
     for kind in [Kind::Mutex, PERMIT] {
         let (client, holder, []) = held(backend, kind).await;
         for _ in 0..200 {
@@ -135,7 +135,7 @@ pub(super) async fn many_dead_are_passed_over(backend: &impl Backend) {
 }
 
 /// The live waiter is told to ask again at once, not at its next heartbeat.
-pub(super) async fn many_dead_do_not_delay_a_live_waiter(backend: &impl Backend) {
+pub(super) async fn many_dead_do_not_delay_a_live_waiter(backend: &dyn Backend) {
     for kind in [Kind::Mutex, PERMIT] {
         let client = Client::new();
         let holder = client.request(kind, LONG);
@@ -157,14 +157,14 @@ pub(super) async fn many_dead_do_not_delay_a_live_waiter(backend: &impl Backend)
     }
 }
 
-pub(super) async fn a_heartbeat_that_is_too_long_is_ignored(backend: &impl Backend) {
+pub(super) async fn a_heartbeat_that_is_too_long_is_ignored(backend: &dyn Backend) {
     let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
     waits(backend, &waiter, LONG).await;
     let _ = released(backend, &holder).await;
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn a_returning_waiter_gets_its_place_back_by_its_position(backend: &impl Backend) {
+pub(super) async fn a_returning_waiter_gets_its_place_back_by_its_position(backend: &dyn Backend) {
     let (_, holder, [late, second, third]) = held(backend, Kind::Mutex).await;
     let position = waits(backend, &late, SHORT).await;
     waits(backend, &second, LIVE).await;
@@ -179,7 +179,7 @@ pub(super) async fn a_returning_waiter_gets_its_place_back_by_its_position(backe
 }
 
 pub(super) async fn a_waiter_without_a_position_gets_its_place_back_by_its_age(
-    backend: &impl Backend,
+    backend: &dyn Backend,
 ) {
     let (_, holder, [late, second, third]) = held(backend, Kind::Mutex).await;
     let begun = backend.store().now();
@@ -194,7 +194,7 @@ pub(super) async fn a_waiter_without_a_position_gets_its_place_back_by_its_age(
     claims(backend, &late).await;
 }
 
-pub(super) async fn asking_again_keeps_the_place(backend: &impl Backend) {
+pub(super) async fn asking_again_keeps_the_place(backend: &dyn Backend) {
     let (_, holder, [first, second]) = held(backend, Kind::Mutex).await;
     let position = waits(backend, &first, LIVE).await;
     assert!(waits(backend, &second, LIVE).await > position);
@@ -205,7 +205,7 @@ pub(super) async fn asking_again_keeps_the_place(backend: &impl Backend) {
     claims(backend, &first).await;
 }
 
-pub(super) async fn a_cancelled_waiter_is_not_served(backend: &impl Backend) {
+pub(super) async fn a_cancelled_waiter_is_not_served(backend: &dyn Backend) {
     let (client, holder, [first, second]) = held_with_queue(backend, Kind::Mutex).await;
     assert!(!cancelled(backend, &first).await);
     assert_eq!(renewed(backend, &holder).await, Renewal::Renewed);
@@ -215,7 +215,7 @@ pub(super) async fn a_cancelled_waiter_is_not_served(backend: &impl Backend) {
     granted(backend, &client.permit(1, LONG)).await;
 }
 
-pub(super) async fn a_cancelled_offer_is_handed_on(backend: &impl Backend) {
+pub(super) async fn a_cancelled_offer_is_handed_on(backend: &dyn Backend) {
     let (_, holder, [first, second]) = held_with_queue(backend, Kind::Mutex).await;
     let _ = released(backend, &holder).await;
     assert!(cancelled(backend, &first).await);
@@ -224,7 +224,7 @@ pub(super) async fn a_cancelled_offer_is_handed_on(backend: &impl Backend) {
 }
 
 /// A late copy of an ask queues a request again that its holder has released.
-pub(super) async fn a_released_waiter_leaves_the_queue(backend: &impl Backend) {
+pub(super) async fn a_released_waiter_leaves_the_queue(backend: &dyn Backend) {
     let (client, holder, [ghost, late]) = held(backend, Kind::Mutex).await;
     waits(backend, &ghost, LIVE).await;
     assert_eq!(released(backend, &ghost).await, Ended::NotHeld(Taken));
@@ -239,14 +239,14 @@ pub(super) async fn a_released_waiter_leaves_the_queue(backend: &impl Backend) {
     granted(backend, &late).await;
 }
 
-pub(super) async fn a_released_offer_is_handed_on(backend: &impl Backend) {
+pub(super) async fn a_released_offer_is_handed_on(backend: &dyn Backend) {
     let (_, holder, [first, second]) = held_with_queue(backend, Kind::Mutex).await;
     let _ = released(backend, &holder).await;
     assert_eq!(released(backend, &first).await, Ended::Released);
     claims(backend, &second).await;
 }
 
-pub(super) async fn after_an_expiry_anyone_serves_the_first(backend: &impl Backend) {
+pub(super) async fn after_an_expiry_anyone_serves_the_first(backend: &dyn Backend) {
     let client = Client::new();
     let waiter = client.mutex(LONG);
     granted(backend, &client.mutex(SHORT)).await;
@@ -257,7 +257,7 @@ pub(super) async fn after_an_expiry_anyone_serves_the_first(backend: &impl Backe
     claims(backend, &waiter).await;
 }
 
-pub(super) async fn after_an_expiry_the_first_is_granted(backend: &impl Backend) {
+pub(super) async fn after_an_expiry_the_first_is_granted(backend: &dyn Backend) {
     let client = Client::new();
     let [first, second] = [(); 2].map(|()| client.mutex(LONG));
     granted(backend, &client.mutex(SHORT)).await;
@@ -269,7 +269,7 @@ pub(super) async fn after_an_expiry_the_first_is_granted(backend: &impl Backend)
     claims(backend, &second).await;
 }
 
-pub(super) async fn waiters_wait_for_a_kept_lock(backend: &impl Backend) {
+pub(super) async fn waiters_wait_for_a_kept_lock(backend: &dyn Backend) {
     let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
     assert_eq!(backend.store().release(&holder, SHORT * 2).await.unwrap(), Ended::Kept);
     let (position, _, ask_again) = queued(backend, &waiter, LIVE, FIRST).await;
@@ -281,7 +281,7 @@ pub(super) async fn waiters_wait_for_a_kept_lock(backend: &impl Backend) {
     granted_when_asking(backend, &waiter, position).await;
 }
 
-pub(super) async fn offers_have_growing_tokens(backend: &impl Backend) {
+pub(super) async fn offers_have_growing_tokens(backend: &dyn Backend) {
     let client = Client::new();
     let mut holder = client.mutex(LONG);
     let mut last = granted(backend, &holder).await;
@@ -297,7 +297,7 @@ pub(super) async fn offers_have_growing_tokens(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn every_waiter_is_told_when_to_ask_again(backend: &impl Backend) {
+pub(super) async fn every_waiter_is_told_when_to_ask_again(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.mutex(LONG)).await;
     for _ in 0..2 {
@@ -306,7 +306,7 @@ pub(super) async fn every_waiter_is_told_when_to_ask_again(backend: &impl Backen
     }
 }
 
-pub(super) async fn the_first_asks_again_when_the_lock_is_free(backend: &impl Backend) {
+pub(super) async fn the_first_asks_again_when_the_lock_is_free(backend: &dyn Backend) {
     let client = Client::new();
     let holder = client.mutex(Duration::from_secs(2));
     granted(backend, &holder).await;
@@ -319,7 +319,7 @@ pub(super) async fn the_first_asks_again_when_the_lock_is_free(backend: &impl Ba
     assert!(ask_again <= holder.ttl, "{ask_again:?}");
 }
 
-pub(super) async fn each_ask_extends_the_heartbeat(backend: &impl Backend) {
+pub(super) async fn each_ask_extends_the_heartbeat(backend: &dyn Backend) {
     let (_, holder, [waiter]) = held(backend, Kind::Mutex).await;
     // Half of it is left for a machine that is busy.
     let live = SHORT * 6;
@@ -332,7 +332,7 @@ pub(super) async fn each_ask_extends_the_heartbeat(backend: &impl Backend) {
     claims(backend, &waiter).await;
 }
 
-pub(super) async fn an_ended_request_does_not_wait_again(backend: &impl Backend) {
+pub(super) async fn an_ended_request_does_not_wait_again(backend: &dyn Backend) {
     let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
     let position = waits(backend, &waiter, LIVE).await;
     assert!(!cancelled(backend, &waiter).await);
@@ -346,7 +346,7 @@ pub(super) async fn an_ended_request_does_not_wait_again(backend: &impl Backend)
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn every_command_may_be_sent_twice(backend: &impl Backend) {
+pub(super) async fn every_command_may_be_sent_twice(backend: &dyn Backend) {
     let (_, holder, [first, second]) = held(backend, Kind::Mutex).await;
     for waiter in [&first, &second] {
         let position = waits(backend, waiter, LIVE).await;

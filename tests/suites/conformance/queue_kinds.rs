@@ -24,7 +24,7 @@ macro_rules! cases {
 pub(super) use cases;
 
 /// A lock of another kind can neither be tried nor waited for under this name.
-async fn another_kind_is_refused(backend: &impl Backend, client: &Client, kind: Kind) {
+async fn another_kind_is_refused(backend: &dyn Backend, client: &Client, kind: Kind) {
     let (other, refused) = (client.request(kind, LONG), client.request(kind, LONG));
     assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
     assert_eq!(ask(backend, &refused, LIVE, FIRST).await, Attempt::WrongKind);
@@ -32,13 +32,13 @@ async fn another_kind_is_refused(backend: &impl Backend, client: &Client, kind: 
 }
 
 /// The name is free for this kind.
-async fn takes_and_releases(backend: &impl Backend, client: &Client, kind: Kind) {
+async fn takes_and_releases(backend: &dyn Backend, client: &Client, kind: Kind) {
     let request = client.request(kind, LONG);
     granted(backend, &request).await;
     let _ = released(backend, &request).await;
 }
 
-pub(super) async fn another_kind_does_not_join(backend: &impl Backend) {
+pub(super) async fn another_kind_does_not_join(backend: &dyn Backend) {
     for [mine, others] in [[Kind::Mutex, PERMIT], [PERMIT, Kind::Mutex]] {
         let (client, holder, [waiter]) = held_with_queue(backend, mine).await;
         another_kind_is_refused(backend, &client, others).await;
@@ -49,7 +49,7 @@ pub(super) async fn another_kind_does_not_join(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn another_kind_waits_for_a_queue_to_end(backend: &impl Backend) {
+pub(super) async fn another_kind_waits_for_a_queue_to_end(backend: &dyn Backend) {
     for [mine, others] in [[Kind::Mutex, PERMIT], [PERMIT, Kind::Mutex]] {
         let client = Client::new();
         let waiter = client.request(mine, LONG);
@@ -63,7 +63,7 @@ pub(super) async fn another_kind_waits_for_a_queue_to_end(backend: &impl Backend
     }
 }
 
-pub(super) async fn another_kind_takes_a_lock_with_only_dead_waiters(backend: &impl Backend) {
+pub(super) async fn another_kind_takes_a_lock_with_only_dead_waiters(backend: &dyn Backend) {
     let client = Client::new();
     for [mine, others] in [[Kind::Mutex, PERMIT], [PERMIT, Kind::Mutex]] {
         let holder = client.request(mine, LONG);
@@ -80,7 +80,7 @@ pub(super) async fn another_kind_takes_a_lock_with_only_dead_waiters(backend: &i
     }
 }
 
-pub(super) async fn another_kind_does_not_take_a_free_lock_with_waiters(backend: &impl Backend) {
+pub(super) async fn another_kind_does_not_take_a_free_lock_with_waiters(backend: &dyn Backend) {
     let client = Client::new();
     for [mine, others] in [[Kind::Mutex, PERMIT], [PERMIT, Kind::Mutex]] {
         granted(backend, &client.request(mine, LONG)).await;
@@ -100,7 +100,7 @@ pub(super) async fn another_kind_does_not_take_a_free_lock_with_waiters(backend:
     }
 }
 
-pub(super) async fn a_release_frees_though_another_kind_waits(backend: &impl Backend) {
+pub(super) async fn a_release_frees_though_another_kind_waits(backend: &dyn Backend) {
     let client = Client::new();
     let late = client.mutex(LONG);
     granted(backend, &client.mutex(SHORT)).await;

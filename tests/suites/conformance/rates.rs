@@ -61,12 +61,12 @@ fn mutex(client: &Client) -> Request {
     Request { key: key("mutex"), ..client.request(Kind::Mutex, LONG) }
 }
 
-async fn ask(backend: &impl Backend, locks: &[Request], takes: &[Take]) -> All {
+async fn ask(backend: &dyn Backend, locks: &[Request], takes: &[Take]) -> All {
     let send = || backend.store().acquire_all(locks, takes).expect("it grants them together");
     answered(send).await
 }
 
-async fn given_back(backend: &impl Backend, take: &Take) -> bool {
+async fn given_back(backend: &dyn Backend, take: &Take) -> bool {
     backend.store().give_back(take).await.unwrap()
 }
 
@@ -76,13 +76,13 @@ fn is_about(time: Duration, most: Duration) -> bool {
 }
 
 /// For how long the rate is used up by a request that must be granted.
-async fn takes(backend: &impl Backend, take: &Take) -> Duration {
+async fn takes(backend: &dyn Backend, take: &Take) -> Duration {
     let used = ask(backend, &[], std::slice::from_ref(take)).await.expect("there is enough");
     Duration::from_micros(used[0])
 }
 
 /// After how long a request would be granted that must be refused.
-async fn refused(backend: &impl Backend, take: &Take) -> Duration {
+async fn refused(backend: &dyn Backend, take: &Take) -> Duration {
     match ask(backend, &[], std::slice::from_ref(take)).await {
         Err(NotAll::UsedUp(0, short)) => short,
         other => panic!("{other:?}"),
@@ -90,7 +90,7 @@ async fn refused(backend: &impl Backend, take: &Take) -> Duration {
 }
 
 /// How much of a rate that hardly grows is left.
-async fn left(backend: &impl Backend, rate: Rate) -> u32 {
+async fn left(backend: &dyn Backend, rate: Rate) -> u32 {
     let client = Client::new();
     let mut taken = Vec::new();
     loop {
@@ -107,7 +107,7 @@ async fn left(backend: &impl Backend, rate: Rate) -> u32 {
     u32::try_from(taken.len()).unwrap()
 }
 
-pub(super) async fn a_burst_is_taken_and_no_more(backend: &impl Backend) {
+pub(super) async fn a_burst_is_taken_and_no_more(backend: &dyn Backend) {
     let (client, rate) = (Client::new(), Rate::per_hour(4).burst(3));
     let quarter = Duration::from_secs(15 * 60);
     for nth in 1..=3 {
@@ -118,7 +118,7 @@ pub(super) async fn a_burst_is_taken_and_no_more(backend: &impl Backend) {
     assert!(is_about(short, quarter), "{short:?}");
 }
 
-pub(super) async fn time_gives_back_what_was_taken(backend: &impl Backend) {
+pub(super) async fn time_gives_back_what_was_taken(backend: &dyn Backend) {
     let (client, rate) = (Client::new(), Rate::per_second(2).burst(2));
     takes(backend, &part(&client, "rate", rate, 2)).await;
     refused(backend, &one(&client, rate)).await;
@@ -130,7 +130,7 @@ pub(super) async fn time_gives_back_what_was_taken(backend: &impl Backend) {
     refused(backend, &one(&client, rate)).await;
 }
 
-pub(super) async fn the_time_of_a_refusal_is_true(backend: &impl Backend) {
+pub(super) async fn the_time_of_a_refusal_is_true(backend: &dyn Backend) {
     let (client, rate) = (Client::new(), Rate::per_second(4).burst(1));
     takes(backend, &one(&client, rate)).await;
     for _ in 0..3 {
@@ -142,7 +142,7 @@ pub(super) async fn the_time_of_a_refusal_is_true(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn weights_count(backend: &impl Backend) {
+pub(super) async fn weights_count(backend: &dyn Backend) {
     let client = Client::new();
     takes(backend, &part(&client, "rate", HOURLY, 3)).await;
     refused(backend, &part(&client, "rate", HOURLY, 2)).await;
@@ -151,7 +151,7 @@ pub(super) async fn weights_count(backend: &impl Backend) {
 }
 
 /// A report of another limiter: a weight above 8,000 was more than its script could unpack.
-pub(super) async fn weights_may_be_large(backend: &impl Backend) {
+pub(super) async fn weights_may_be_large(backend: &dyn Backend) {
     let (client, rate) = (Client::new(), Rate::per_hour(1_000_000).burst(50_000));
     let heavy = || part(&client, "rate", rate, 20_000);
     let first = heavy();
@@ -163,7 +163,7 @@ pub(super) async fn weights_may_be_large(backend: &impl Backend) {
     refused(backend, &heavy()).await;
 }
 
-pub(super) async fn each_request_brings_its_own_rate(backend: &impl Backend) {
+pub(super) async fn each_request_brings_its_own_rate(backend: &dyn Backend) {
     let client = Client::new();
     takes(backend, &part(&client, "rate", HOURLY, 4)).await;
     refused(backend, &one(&client, HOURLY)).await;
@@ -174,7 +174,7 @@ pub(super) async fn each_request_brings_its_own_rate(backend: &impl Backend) {
     assert!(is_about(short, hour), "{short:?}");
 }
 
-pub(super) async fn a_request_sent_twice_takes_once(backend: &impl Backend) {
+pub(super) async fn a_request_sent_twice_takes_once(backend: &dyn Backend) {
     let client = Client::new();
     let part = part(&client, "rate", HOURLY, 3);
     let first = takes(backend, &part).await;
@@ -186,7 +186,7 @@ pub(super) async fn a_request_sent_twice_takes_once(backend: &impl Backend) {
     refused(backend, &one(&client, HOURLY)).await;
 }
 
-pub(super) async fn what_is_given_back_can_be_taken(backend: &impl Backend) {
+pub(super) async fn what_is_given_back_can_be_taken(backend: &dyn Backend) {
     let client = Client::new();
     let (first, second) = (part(&client, "rate", HOURLY, 2), part(&client, "rate", HOURLY, 2));
     takes(backend, &first).await;
@@ -198,7 +198,7 @@ pub(super) async fn what_is_given_back_can_be_taken(backend: &impl Backend) {
     assert_eq!(left(backend, HOURLY).await, 4);
 }
 
-pub(super) async fn nothing_is_given_back_twice(backend: &impl Backend) {
+pub(super) async fn nothing_is_given_back_twice(backend: &dyn Backend) {
     let client = Client::new();
     let (first, second) = (one(&client, HOURLY), part(&client, "rate", HOURLY, 3));
     takes(backend, &first).await;
@@ -210,7 +210,7 @@ pub(super) async fn nothing_is_given_back_twice(backend: &impl Backend) {
     assert_eq!(left(backend, HOURLY).await, 1);
 }
 
-pub(super) async fn time_and_a_cancel_give_nothing_back_twice(backend: &impl Backend) {
+pub(super) async fn time_and_a_cancel_give_nothing_back_twice(backend: &dyn Backend) {
     let (client, rate) = (Client::new(), Rate::per_second(5).burst(2));
     let (first, second) = (one(&client, rate), one(&client, rate));
     takes(backend, &first).await;
@@ -221,7 +221,7 @@ pub(super) async fn time_and_a_cancel_give_nothing_back_twice(backend: &impl Bac
     refused(backend, &one(&client, slow)).await;
 }
 
-pub(super) async fn a_late_copy_after_a_cancel_is_refused(backend: &impl Backend) {
+pub(super) async fn a_late_copy_after_a_cancel_is_refused(backend: &dyn Backend) {
     let client = Client::new();
     let (early, late) = (one(&client, HOURLY), one(&client, HOURLY));
     takes(backend, &early).await;
@@ -234,7 +234,7 @@ pub(super) async fn a_late_copy_after_a_cancel_is_refused(backend: &impl Backend
     assert_eq!(left(backend, HOURLY).await, 4);
 }
 
-pub(super) async fn a_lock_of_the_same_name_is_something_else(backend: &impl Backend) {
+pub(super) async fn a_lock_of_the_same_name_is_something_else(backend: &dyn Backend) {
     let client = Client::new();
     let lock = Request { key: key("rate"), ..mutex(&client) };
     let rate = one(&client, HOURLY);
@@ -244,7 +244,7 @@ pub(super) async fn a_lock_of_the_same_name_is_something_else(backend: &impl Bac
     assert_eq!(released(backend, &lock).await, Ended::Released);
 }
 
-pub(super) async fn locks_and_rates_are_taken_together(backend: &impl Backend) {
+pub(super) async fn locks_and_rates_are_taken_together(backend: &dyn Backend) {
     let client = Client::new();
     let set = [permit(&client, 2), mutex(&client)];
     let answer = ask(backend, &set, &[one(&client, HOURLY)]).await.expect("all are free");
@@ -256,7 +256,7 @@ pub(super) async fn locks_and_rates_are_taken_together(backend: &impl Backend) {
     assert_eq!(left(backend, HOURLY).await, 3, "time gives it back, and no release");
 }
 
-pub(super) async fn a_rate_that_is_used_up_refuses_all(backend: &impl Backend) {
+pub(super) async fn a_rate_that_is_used_up_refuses_all(backend: &dyn Backend) {
     let client = Client::new();
     takes(backend, &part(&client, "rate", HOURLY, 4)).await;
     let set = [mutex(&client), permit(&client, 1)];
@@ -266,7 +266,7 @@ pub(super) async fn a_rate_that_is_used_up_refuses_all(backend: &impl Backend) {
     granted(backend, &permit(&client, 1)).await;
 }
 
-pub(super) async fn a_lock_that_is_not_free_takes_nothing(backend: &impl Backend) {
+pub(super) async fn a_lock_that_is_not_free_takes_nothing(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &permit(&client, 1)).await;
     let set = [mutex(&client), permit(&client, 1)];
@@ -276,7 +276,7 @@ pub(super) async fn a_lock_that_is_not_free_takes_nothing(backend: &impl Backend
     assert!(matches!(acquire(backend, &mutex(&client)).await, Attempt::Granted { .. }));
 }
 
-pub(super) async fn a_set_sent_twice_takes_once(backend: &impl Backend) {
+pub(super) async fn a_set_sent_twice_takes_once(backend: &dyn Backend) {
     let client = Client::new();
     let (set, all) = ([mutex(&client), permit(&client, 1)], [part(&client, "rate", HOURLY, 4)]);
     let first = ask(backend, &set, &all).await.expect("all are free");
@@ -290,7 +290,7 @@ pub(super) async fn a_set_sent_twice_takes_once(backend: &impl Backend) {
     assert_eq!(left(backend, HOURLY).await, 4);
 }
 
-pub(super) async fn several_rates_are_taken_together(backend: &impl Backend) {
+pub(super) async fn several_rates_are_taken_together(backend: &dyn Backend) {
     let client = Client::new();
     let set = || [one(&client, HOURLY), part(&client, "total", Rate::per_hour(2), 1)];
     for _ in 0..2 {
@@ -307,7 +307,7 @@ fn after(client: &Client, settled: &[&Take]) -> Take {
     Take { settled: ids, ..one(client, HOURLY) }
 }
 
-pub(super) async fn what_is_settled_is_forgotten_and_stays_used(backend: &impl Backend) {
+pub(super) async fn what_is_settled_is_forgotten_and_stays_used(backend: &dyn Backend) {
     let client = Client::new();
     let (first, second) = (one(&client, HOURLY), one(&client, HOURLY));
     takes(backend, &first).await;
@@ -324,7 +324,7 @@ pub(super) async fn what_is_settled_is_forgotten_and_stays_used(backend: &impl B
     refused(backend, &one(&client, HOURLY.burst(5))).await;
 }
 
-pub(super) async fn of_a_set_also_a_settled_take_is_forgotten(backend: &impl Backend) {
+pub(super) async fn of_a_set_also_a_settled_take_is_forgotten(backend: &dyn Backend) {
     let client = Client::new();
     let first = one(&client, HOURLY);
     takes(backend, &first).await;

@@ -45,7 +45,7 @@ fn hold(client: &Client, owner: &str, ttl: Duration) -> Request {
 }
 
 /// Three holds of an owner.
-async fn three(backend: &impl Backend, client: &Client) -> [Request; 3] {
+async fn three(backend: &dyn Backend, client: &Client) -> [Request; 3] {
     let holds = [(); 3].map(|()| hold(client, "me", LONG));
     for hold in &holds {
         granted(backend, hold).await;
@@ -53,14 +53,14 @@ async fn three(backend: &impl Backend, client: &Client) -> [Request; 3] {
     holds
 }
 
-pub(super) async fn an_owner_may_re_enter_without_limit(backend: &impl Backend) {
+pub(super) async fn an_owner_may_re_enter_without_limit(backend: &dyn Backend) {
     let client = Client::new();
     three(backend, &client).await;
     let left = busy(backend, &hold(&client, "other", LONG)).await;
     assert!(left <= LONG && left > LONG / 2, "{left:?}");
 }
 
-pub(super) async fn a_lock_is_free_when_its_last_hold_is_released(backend: &impl Backend) {
+pub(super) async fn a_lock_is_free_when_its_last_hold_is_released(backend: &dyn Backend) {
     let client = Client::new();
     let [first, second, third] = three(backend, &client).await;
     let other = hold(&client, "other", LONG);
@@ -72,7 +72,7 @@ pub(super) async fn a_lock_is_free_when_its_last_hold_is_released(backend: &impl
     granted(backend, &other).await;
 }
 
-pub(super) async fn a_hold_asked_for_twice_counts_once(backend: &impl Backend) {
+pub(super) async fn a_hold_asked_for_twice_counts_once(backend: &dyn Backend) {
     let client = Client::new();
     let (first, second) = (hold(&client, "me", LONG), hold(&client, "me", LONG));
     for request in [&first, &second, &first, &second, &first] {
@@ -83,7 +83,7 @@ pub(super) async fn a_hold_asked_for_twice_counts_once(backend: &impl Backend) {
     granted(backend, &hold(&client, "other", LONG)).await;
 }
 
-pub(super) async fn a_hold_released_twice_counts_once(backend: &impl Backend) {
+pub(super) async fn a_hold_released_twice_counts_once(backend: &dyn Backend) {
     let client = Client::new();
     let [first, ..] = three(backend, &client).await;
     for _ in 0..3 {
@@ -92,7 +92,7 @@ pub(super) async fn a_hold_released_twice_counts_once(backend: &impl Backend) {
     busy(backend, &hold(&client, "other", LONG)).await;
 }
 
-pub(super) async fn another_owner_waits_for_the_last_hold(backend: &impl Backend) {
+pub(super) async fn another_owner_waits_for_the_last_hold(backend: &dyn Backend) {
     let client = Client::new();
     let [first, second, third] = three(backend, &client).await;
     let other = hold(&Client::new(), "other", LONG);
@@ -105,7 +105,7 @@ pub(super) async fn another_owner_waits_for_the_last_hold(backend: &impl Backend
     claims(backend, &other).await;
 }
 
-pub(super) async fn an_owner_in_two_processes_is_one_owner(backend: &impl Backend) {
+pub(super) async fn an_owner_in_two_processes_is_one_owner(backend: &dyn Backend) {
     let (here, there) = (Client::new(), Client::new());
     let (mine, his) = (hold(&here, "me", LONG), hold(&there, "me", LONG));
     assert_eq!(granted(backend, &mine).await, granted(backend, &his).await);
@@ -115,7 +115,7 @@ pub(super) async fn an_owner_in_two_processes_is_one_owner(backend: &impl Backen
 }
 
 pub(super) async fn all_holds_have_the_same_token_and_the_next_owner_a_greater_one(
-    backend: &impl Backend,
+    backend: &dyn Backend,
 ) {
     let client = Client::new();
     let mut last = 0;
@@ -137,7 +137,7 @@ pub(super) async fn all_holds_have_the_same_token_and_the_next_owner_a_greater_o
     }
 }
 
-pub(super) async fn each_hold_ends_on_its_own(backend: &impl Backend) {
+pub(super) async fn each_hold_ends_on_its_own(backend: &dyn Backend) {
     let client = Client::new();
     let (short, long) = (hold(&client, "me", SHORT), hold(&client, "me", LONG));
     granted(backend, &short).await;
@@ -148,7 +148,7 @@ pub(super) async fn each_hold_ends_on_its_own(backend: &impl Backend) {
     assert_eq!(released(backend, &long).await, Ended::Released, "the other one has ended");
 }
 
-pub(super) async fn a_short_hold_does_not_shorten_a_long_one(backend: &impl Backend) {
+pub(super) async fn a_short_hold_does_not_shorten_a_long_one(backend: &dyn Backend) {
     let client = Client::new();
     let (long, short) = (hold(&client, "me", LONG), hold(&client, "me", SHORT));
     granted(backend, &long).await;
@@ -158,7 +158,7 @@ pub(super) async fn a_short_hold_does_not_shorten_a_long_one(backend: &impl Back
     assert_eq!(renewed(backend, &long).await, Renewal::Renewed);
 }
 
-pub(super) async fn a_released_long_hold_leaves_the_short_one(backend: &impl Backend) {
+pub(super) async fn a_released_long_hold_leaves_the_short_one(backend: &dyn Backend) {
     let client = Client::new();
     let (long, short) = (hold(&client, "me", LONG), hold(&client, "me", SHORT));
     granted(backend, &long).await;
@@ -168,7 +168,7 @@ pub(super) async fn a_released_long_hold_leaves_the_short_one(backend: &impl Bac
     granted(backend, &hold(&client, "other", LONG)).await;
 }
 
-pub(super) async fn a_renewal_prolongs_one_hold_only(backend: &impl Backend) {
+pub(super) async fn a_renewal_prolongs_one_hold_only(backend: &dyn Backend) {
     let client = Client::new();
     let (mut kept, dead) = (hold(&client, "me", SHORT), hold(&client, "me", SHORT));
     granted(backend, &kept).await;
@@ -180,7 +180,7 @@ pub(super) async fn a_renewal_prolongs_one_hold_only(backend: &impl Backend) {
     assert_eq!(released(backend, &kept).await, Ended::Released);
 }
 
-pub(super) async fn a_stranger_learns_that_another_owner_holds_it(backend: &impl Backend) {
+pub(super) async fn a_stranger_learns_that_another_owner_holds_it(backend: &dyn Backend) {
     let client = Client::new();
     let late = hold(&client, "late", SHORT);
     granted(backend, &late).await;
@@ -193,7 +193,7 @@ pub(super) async fn a_stranger_learns_that_another_owner_holds_it(backend: &impl
     assert_eq!(renewed(backend, &mine).await, Renewal::Renewed);
 }
 
-pub(super) async fn an_ended_hold_is_no_re_entry(backend: &impl Backend) {
+pub(super) async fn an_ended_hold_is_no_re_entry(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &hold(&client, "me", SHORT)).await;
     let other = hold(&Client::new(), "other", LONG);
@@ -203,7 +203,7 @@ pub(super) async fn an_ended_hold_is_no_re_entry(backend: &impl Backend) {
     claims(backend, &other).await;
 }
 
-pub(super) async fn a_released_hold_is_not_granted_again(backend: &impl Backend) {
+pub(super) async fn a_released_hold_is_not_granted_again(backend: &dyn Backend) {
     let client = Client::new();
     let [first, ..] = three(backend, &client).await;
     let _ = released(backend, &first).await;
@@ -211,7 +211,7 @@ pub(super) async fn a_released_hold_is_not_granted_again(backend: &impl Backend)
     assert_eq!(ask(backend, &first, LIVE, FIRST).await, Attempt::Ended);
 }
 
-pub(super) async fn a_cancelled_hold_is_not_granted_again(backend: &impl Backend) {
+pub(super) async fn a_cancelled_hold_is_not_granted_again(backend: &dyn Backend) {
     let client = Client::new();
     let late = hold(&client, "me", LONG);
     assert!(!cancelled(backend, &late).await);
@@ -224,7 +224,7 @@ pub(super) async fn a_cancelled_hold_is_not_granted_again(backend: &impl Backend
     assert_eq!(released(backend, &third).await, Ended::Released);
 }
 
-pub(super) async fn an_owner_re_enters_past_the_waiters(backend: &impl Backend) {
+pub(super) async fn an_owner_re_enters_past_the_waiters(backend: &dyn Backend) {
     let client = Client::new();
     let (first, second, third) =
         (hold(&client, "me", LONG), hold(&client, "me", LONG), hold(&Client::new(), "me", LONG));
@@ -239,7 +239,7 @@ pub(super) async fn an_owner_re_enters_past_the_waiters(backend: &impl Backend) 
     claims(backend, &other).await;
 }
 
-pub(super) async fn a_release_hands_over_to_all_holds_of_the_next_owner(backend: &impl Backend) {
+pub(super) async fn a_release_hands_over_to_all_holds_of_the_next_owner(backend: &dyn Backend) {
     let clients = [(); 5].map(|()| Client::new());
     let mine = hold(&clients[0], "me", LONG);
     let token = granted(backend, &mine).await;
@@ -266,7 +266,7 @@ pub(super) async fn a_release_hands_over_to_all_holds_of_the_next_owner(backend:
     assert!(granted(backend, &queue[2]).await > next);
 }
 
-pub(super) async fn an_offer_to_an_owner_ends_with_the_heartbeat(backend: &impl Backend) {
+pub(super) async fn an_offer_to_an_owner_ends_with_the_heartbeat(backend: &dyn Backend) {
     let client = Client::new();
     let mine = hold(&client, "me", LONG);
     granted(backend, &mine).await;
@@ -280,7 +280,7 @@ pub(super) async fn an_offer_to_an_owner_ends_with_the_heartbeat(backend: &impl 
     assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Taken));
 }
 
-pub(super) async fn a_waiter_whose_owner_was_granted_the_lock_is_let_in(backend: &impl Backend) {
+pub(super) async fn a_waiter_whose_owner_was_granted_the_lock_is_let_in(backend: &dyn Backend) {
     let (first, other, late) = (Client::new(), Client::new(), Client::new());
     let (held, offered) = (hold(&first, "one", LONG), hold(&other, "me", LONG));
     granted(backend, &held).await;
@@ -298,7 +298,7 @@ pub(super) async fn a_waiter_whose_owner_was_granted_the_lock_is_let_in(backend:
     claims(backend, &between).await;
 }
 
-pub(super) async fn a_waiter_that_re_enters_leaves_the_queue(backend: &impl Backend) {
+pub(super) async fn a_waiter_that_re_enters_leaves_the_queue(backend: &dyn Backend) {
     let holder = hold(&Client::new(), "one", LONG);
     granted(backend, &holder).await;
     let (offered, mine) = (hold(&Client::new(), "me", LONG), hold(&Client::new(), "me", LONG));

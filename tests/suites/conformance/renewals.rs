@@ -31,7 +31,7 @@ fn at(name: &str, request: Request) -> Request {
 }
 
 /// Sends the batch again if one of its answers did not come in time, as `answered` does.
-async fn all(backend: &impl Backend, requests: &[Request]) -> Vec<Renewal> {
+async fn all(backend: &dyn Backend, requests: &[Request]) -> Vec<Renewal> {
     let mut more = 0..9;
     loop {
         let answers = backend.store().renew_all(requests).await;
@@ -45,7 +45,7 @@ async fn all(backend: &impl Backend, requests: &[Request]) -> Vec<Renewal> {
     }
 }
 
-pub(super) async fn answers_come_in_the_order_of_the_requests(backend: &impl Backend) {
+pub(super) async fn answers_come_in_the_order_of_the_requests(backend: &dyn Backend) {
     let client = Client::new();
     let (mut requests, mut expected) = (Vec::new(), Vec::new());
     for (nth, kind) in KINDS.into_iter().enumerate() {
@@ -80,7 +80,7 @@ pub(super) async fn answers_come_in_the_order_of_the_requests(backend: &impl Bac
     assert_eq!(all(backend, &requests).await, expected);
 }
 
-pub(super) async fn each_ttl_starts_anew(backend: &impl Backend) {
+pub(super) async fn each_ttl_starts_anew(backend: &dyn Backend) {
     let client = Client::new();
     let ttls = [LONG * 2, LONG * 4];
     let mut requests = ["a", "b"].map(|name| at(name, client.mutex(LONG)));
@@ -95,7 +95,7 @@ pub(super) async fn each_ttl_starts_anew(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_empty_batch_has_no_answers(backend: &impl Backend) {
+pub(super) async fn an_empty_batch_has_no_answers(backend: &dyn Backend) {
     for _ in 0..3 {
         assert_eq!(all(backend, &[]).await, []);
         let request = Client::new().mutex(LONG);
@@ -104,7 +104,7 @@ pub(super) async fn an_empty_batch_has_no_answers(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_request_named_twice_has_two_answers(backend: &impl Backend) {
+pub(super) async fn a_request_named_twice_has_two_answers(backend: &dyn Backend) {
     let client = Client::new();
     let (held, other) = (client.mutex(LONG), client.mutex(LONG));
     granted(backend, &held).await;
@@ -114,7 +114,7 @@ pub(super) async fn a_request_named_twice_has_two_answers(backend: &impl Backend
     assert_eq!(all(backend, &requests).await, [renewed, lost, renewed, renewed]);
 }
 
-pub(super) async fn offers_are_confirmed(backend: &impl Backend) {
+pub(super) async fn offers_are_confirmed(backend: &dyn Backend) {
     let live = SHORT * 4;
     let mut waiters = Vec::new();
     for (nth, kind) in KINDS.into_iter().enumerate() {
@@ -134,7 +134,7 @@ pub(super) async fn offers_are_confirmed(backend: &impl Backend) {
     }
 }
 
-async fn many(backend: &impl Backend, count: usize) {
+async fn many(backend: &dyn Backend, count: usize) {
     let client = Client::new();
     let kinds = KINDS.into_iter().cycle().enumerate().take(count);
     let named =
@@ -156,10 +156,10 @@ async fn many(backend: &impl Backend, count: usize) {
     assert!(busy(backend, &mutex).await > LONG);
 }
 
-pub(super) async fn a_batch_of_a_hundred_is_answered(backend: &impl Backend) {
+pub(super) async fn a_batch_of_a_hundred_is_answered(backend: &dyn Backend) {
     many(backend, 100).await;
 }
 
-pub(super) async fn a_batch_of_a_thousand_is_answered(backend: &impl Backend) {
+pub(super) async fn a_batch_of_a_thousand_is_answered(backend: &dyn Backend) {
     many(backend, 1000).await;
 }

@@ -50,7 +50,7 @@ async fn granted(waiter: JoinHandle<Result<Lease, LockError>>) -> Lease {
     timeout(PATIENT, waiter).await.expect("it gets the lock").unwrap().unwrap()
 }
 
-pub(super) async fn a_newer_run_takes_the_place(backend: &impl Backend) {
+pub(super) async fn a_newer_run_takes_the_place(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let older = mutex(&here).lock().await.unwrap();
     let (fence, begun) = (older.fence().unwrap(), Instant::now());
@@ -71,7 +71,7 @@ pub(super) async fn a_newer_run_takes_the_place(backend: &impl Backend) {
     newer.release().await.unwrap();
 }
 
-pub(super) async fn a_newer_run_of_the_same_process_takes_the_place(backend: &impl Backend) {
+pub(super) async fn a_newer_run_of_the_same_process_takes_the_place(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let older = mutex(&locks).lock().await.unwrap();
     let newer = waiter(mutex(&locks));
@@ -80,7 +80,7 @@ pub(super) async fn a_newer_run_of_the_same_process_takes_the_place(backend: &im
     drop(granted(newer).await);
 }
 
-pub(super) async fn each_of_several_is_replaced_by_the_next(backend: &impl Backend) {
+pub(super) async fn each_of_several_is_replaced_by_the_next(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let mut before = mutex(&locks).lock().await.unwrap();
     let mut newer = Vec::new();
@@ -99,7 +99,7 @@ pub(super) async fn each_of_several_is_replaced_by_the_next(backend: &impl Backe
     assert!(before.is_held());
 }
 
-pub(super) async fn a_try_replaces_nothing(backend: &impl Backend) {
+pub(super) async fn a_try_replaces_nothing(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let older = mutex(&here).lock().await.unwrap();
     for _ in 0..3 {
@@ -111,7 +111,7 @@ pub(super) async fn a_try_replaces_nothing(backend: &impl Backend) {
     older.release().await.unwrap();
 }
 
-pub(super) async fn a_plain_lock_is_not_replaced(backend: &impl Backend) {
+pub(super) async fn a_plain_lock_is_not_replaced(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let older = mutex(&here).replace(false).lock().await.unwrap();
     let newer = waiter(mutex(&elsewhere));
@@ -123,7 +123,7 @@ pub(super) async fn a_plain_lock_is_not_replaced(backend: &impl Backend) {
 }
 
 /// Its lease is renewed until it has stopped.
-pub(super) async fn a_run_that_is_slow_to_stop_keeps_the_lock(backend: &impl Backend) {
+pub(super) async fn a_run_that_is_slow_to_stop_keeps_the_lock(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let older = mutex(&here).ttl(SHORT).lock().await.unwrap();
     let newer = waiter(mutex(&elsewhere));
@@ -135,7 +135,7 @@ pub(super) async fn a_run_that_is_slow_to_stop_keeps_the_lock(backend: &impl Bac
 }
 
 /// It waited before the lease that may be replaced began.
-pub(super) async fn who_waits_first_replaces_at_once(backend: &impl Backend) {
+pub(super) async fn who_waits_first_replaces_at_once(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let plain = mutex(&here).replace(false).lock().await.unwrap();
     let first = waiter(mutex(&here));
@@ -149,7 +149,7 @@ pub(super) async fn who_waits_first_replaces_at_once(backend: &impl Backend) {
     drop(granted(second).await);
 }
 
-pub(super) async fn a_run_is_replaced_at_the_end_of_its_tick(backend: &impl Backend) {
+pub(super) async fn a_run_is_replaced_at_the_end_of_its_tick(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let run = async |locks| mutex(locks).once_per(PERIOD).lock().await.unwrap();
     let older = run(&here).await;
@@ -168,7 +168,7 @@ pub(super) async fn a_run_is_replaced_at_the_end_of_its_tick(backend: &impl Back
     assert!(last.tick().unwrap().began >= next.began + PERIOD);
 }
 
-pub(super) async fn a_replaceable_lease_can_be_detached(backend: &impl Backend) {
+pub(super) async fn a_replaceable_lease_can_be_detached(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lease = mutex(&here).lock().await.unwrap();
     // Its mark is set, or is about to be.
@@ -179,7 +179,7 @@ pub(super) async fn a_replaceable_lease_can_be_detached(backend: &impl Backend) 
     adopted.release().await.unwrap();
 }
 
-pub(super) async fn a_shutdown_waits_for_a_run_that_stops(backend: &impl Backend) {
+pub(super) async fn a_shutdown_waits_for_a_run_that_stops(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let older = mutex(&here).lock().await.unwrap();
     let newer = waiter(mutex(&elsewhere));
@@ -194,7 +194,7 @@ pub(super) async fn a_shutdown_waits_for_a_run_that_stops(backend: &impl Backend
 }
 
 /// It waited, so its grant was an offer, which lasts for a second until its first renewal.
-pub(super) async fn a_run_that_nobody_renews_keeps_what_it_was_granted(backend: &impl Backend) {
+pub(super) async fn a_run_that_nobody_renews_keeps_what_it_was_granted(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let before = here.mutex("a").ttl(PATIENT).lock().await.unwrap();
     let waits = elsewhere.mutex("a").ttl(PATIENT).wait(PATIENT).replace(true).auto_renew(false);

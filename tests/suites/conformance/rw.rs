@@ -44,7 +44,7 @@ pub(super) fn own(client: &Client) -> [Request; 3] {
     [Kind::Read, Kind::Read, Kind::Write].map(|kind| client.owned(kind, "me", LONG))
 }
 
-pub(super) async fn readers_read_together(backend: &impl Backend) {
+pub(super) async fn readers_read_together(backend: &dyn Backend) {
     let client = Client::new();
     for _ in 0..100 {
         assert_eq!(granted(backend, &read(&client, LONG)).await, 0, "a reader has no token");
@@ -53,7 +53,7 @@ pub(super) async fn readers_read_together(backend: &impl Backend) {
     assert!(left <= LONG && left > LONG / 2, "{left:?}");
 }
 
-pub(super) async fn a_writer_is_alone(backend: &impl Backend) {
+pub(super) async fn a_writer_is_alone(backend: &dyn Backend) {
     let client = Client::new();
     let writer = write(&client, LONG);
     granted(backend, &writer).await;
@@ -63,7 +63,7 @@ pub(super) async fn a_writer_is_alone(backend: &impl Backend) {
     granted(backend, &read(&client, LONG)).await;
 }
 
-pub(super) async fn commands_may_be_sent_twice(backend: &impl Backend) {
+pub(super) async fn commands_may_be_sent_twice(backend: &dyn Backend) {
     let client = Client::new();
     let (reader, writer) = (read(&client, LONG), write(&client, LONG));
     for _ in 0..3 {
@@ -80,7 +80,7 @@ pub(super) async fn commands_may_be_sent_twice(backend: &impl Backend) {
     has_ended(backend, &writer).await;
 }
 
-pub(super) async fn writers_have_growing_tokens_and_readers_none(backend: &impl Backend) {
+pub(super) async fn writers_have_growing_tokens_and_readers_none(backend: &dyn Backend) {
     let client = Client::new();
     let mut last = 0;
     for _ in 0..3 {
@@ -94,7 +94,7 @@ pub(super) async fn writers_have_growing_tokens_and_readers_none(backend: &impl 
     }
 }
 
-pub(super) async fn each_reader_ends_on_its_own(backend: &impl Backend) {
+pub(super) async fn each_reader_ends_on_its_own(backend: &dyn Backend) {
     let client = Client::new();
     let (short, long) = (read(&client, SHORT), read(&client, LONG));
     granted(backend, &short).await;
@@ -107,7 +107,7 @@ pub(super) async fn each_reader_ends_on_its_own(backend: &impl Backend) {
     granted(backend, &write(&client, LONG)).await;
 }
 
-pub(super) async fn a_live_reader_does_not_prolong_a_dead_one(backend: &impl Backend) {
+pub(super) async fn a_live_reader_does_not_prolong_a_dead_one(backend: &dyn Backend) {
     let client = Client::new();
     let (dead, mut live) = (read(&client, SHORT), read(&client, SHORT));
     granted(backend, &dead).await;
@@ -121,7 +121,7 @@ pub(super) async fn a_live_reader_does_not_prolong_a_dead_one(backend: &impl Bac
     granted(backend, &write(&client, LONG)).await;
 }
 
-pub(super) async fn a_reader_releases_only_its_own_lease(backend: &impl Backend) {
+pub(super) async fn a_reader_releases_only_its_own_lease(backend: &dyn Backend) {
     let client = Client::new();
     let readers = [(); 3].map(|()| read(&client, LONG));
     for reader in &readers {
@@ -135,7 +135,7 @@ pub(super) async fn a_reader_releases_only_its_own_lease(backend: &impl Backend)
     granted(backend, &write(&client, LONG)).await;
 }
 
-pub(super) async fn an_ended_writer_is_told_at_its_renewal(backend: &impl Backend) {
+pub(super) async fn an_ended_writer_is_told_at_its_renewal(backend: &dyn Backend) {
     let client = Client::new();
     let late = write(&client, SHORT);
     granted(backend, &late).await;
@@ -150,7 +150,7 @@ pub(super) async fn an_ended_writer_is_told_at_its_renewal(backend: &impl Backen
     busy(backend, &read(&client, LONG)).await;
 }
 
-pub(super) async fn a_stranger_does_not_read_beside_a_writer(backend: &impl Backend) {
+pub(super) async fn a_stranger_does_not_read_beside_a_writer(backend: &dyn Backend) {
     let client = Client::new();
     let [.., writer] = own(&client);
     granted(backend, &writer).await;
@@ -159,7 +159,7 @@ pub(super) async fn a_stranger_does_not_read_beside_a_writer(backend: &impl Back
     busy(backend, &client.owned(Kind::Read, "m", LONG)).await;
 }
 
-pub(super) async fn one_of_several_readers_may_not_write(backend: &impl Backend) {
+pub(super) async fn one_of_several_readers_may_not_write(backend: &dyn Backend) {
     let client = Client::new();
     let [first, _, writer] = own(&client);
     let other = read(&client, LONG);
@@ -170,7 +170,7 @@ pub(super) async fn one_of_several_readers_may_not_write(backend: &impl Backend)
     granted(backend, &writer).await;
 }
 
-pub(super) async fn an_ended_reader_does_not_block_a_writer(backend: &impl Backend) {
+pub(super) async fn an_ended_reader_does_not_block_a_writer(backend: &dyn Backend) {
     let client = Client::new();
     let [first, _, writer] = own(&client);
     let dead = client.owned(Kind::Read, "dead", SHORT);
@@ -183,7 +183,7 @@ pub(super) async fn an_ended_reader_does_not_block_a_writer(backend: &impl Backe
     assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Taken));
 }
 
-pub(super) async fn a_writer_is_renewed(backend: &impl Backend) {
+pub(super) async fn a_writer_is_renewed(backend: &dyn Backend) {
     let client = Client::new();
     let mut writer = write(&client, SHORT);
     granted(backend, &writer).await;

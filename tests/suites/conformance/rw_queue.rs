@@ -36,7 +36,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-pub(super) async fn a_writer_waits_for_the_last_reader(backend: &impl Backend) {
+pub(super) async fn a_writer_waits_for_the_last_reader(backend: &dyn Backend) {
     let client = Client::new();
     let readers = [(); 3].map(|()| read(&client, LONG));
     for reader in &readers {
@@ -52,7 +52,7 @@ pub(super) async fn a_writer_waits_for_the_last_reader(backend: &impl Backend) {
     busy(backend, &read(&client, LONG)).await;
 }
 
-pub(super) async fn nobody_overtakes_a_waiting_writer(backend: &impl Backend) {
+pub(super) async fn nobody_overtakes_a_waiting_writer(backend: &dyn Backend) {
     let client = Client::new();
     let reader = read(&client, LONG);
     granted(backend, &reader).await;
@@ -67,7 +67,7 @@ pub(super) async fn nobody_overtakes_a_waiting_writer(backend: &impl Backend) {
     claims(backend, &later).await;
 }
 
-pub(super) async fn consecutive_readers_are_let_in_together(backend: &impl Backend) {
+pub(super) async fn consecutive_readers_are_let_in_together(backend: &dyn Backend) {
     let writer = write(&Client::new(), LONG);
     granted(backend, &writer).await;
     let run = [(); 5].map(|()| read(&Client::new(), LONG));
@@ -90,7 +90,7 @@ pub(super) async fn consecutive_readers_are_let_in_together(backend: &impl Backe
     claims(backend, &behind).await;
 }
 
-pub(super) async fn writers_are_served_one_by_one(backend: &impl Backend) {
+pub(super) async fn writers_are_served_one_by_one(backend: &dyn Backend) {
     let writers = [(); 4].map(|()| write(&Client::new(), LONG));
     let mut last = granted(backend, &writers[0]).await;
     for writer in &writers[1..] {
@@ -105,7 +105,7 @@ pub(super) async fn writers_are_served_one_by_one(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_cancelled_writer_lets_the_readers_behind_it_in(backend: &impl Backend) {
+pub(super) async fn a_cancelled_writer_lets_the_readers_behind_it_in(backend: &dyn Backend) {
     granted(backend, &read(&Client::new(), LONG)).await;
     let (writer, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
     waits(backend, &writer, LIVE).await;
@@ -114,7 +114,7 @@ pub(super) async fn a_cancelled_writer_lets_the_readers_behind_it_in(backend: &i
     claims(backend, &behind).await;
 }
 
-pub(super) async fn a_dead_writer_lets_the_readers_behind_it_in(backend: &impl Backend) {
+pub(super) async fn a_dead_writer_lets_the_readers_behind_it_in(backend: &dyn Backend) {
     granted(backend, &read(&Client::new(), LONG)).await;
     let (writer, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
     waits(backend, &writer, SHORT).await;
@@ -126,7 +126,7 @@ pub(super) async fn a_dead_writer_lets_the_readers_behind_it_in(backend: &impl B
     granted(backend, &read(&Client::new(), LONG)).await;
 }
 
-pub(super) async fn an_offer_ends_with_the_heartbeat(backend: &impl Backend) {
+pub(super) async fn an_offer_ends_with_the_heartbeat(backend: &dyn Backend) {
     let reader = read(&Client::new(), LONG);
     granted(backend, &reader).await;
     let dead = write(&Client::new(), LONG);
@@ -138,7 +138,7 @@ pub(super) async fn an_offer_ends_with_the_heartbeat(backend: &impl Backend) {
     assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Expired));
 }
 
-pub(super) async fn an_owner_reads_again_past_a_waiting_writer(backend: &impl Backend) {
+pub(super) async fn an_owner_reads_again_past_a_waiting_writer(backend: &dyn Backend) {
     let client = Client::new();
     let [first, second, _] = own(&client);
     let elsewhere = Client::new().owned(Kind::Read, "me", LONG);
@@ -154,7 +154,7 @@ pub(super) async fn an_owner_reads_again_past_a_waiting_writer(backend: &impl Ba
     claims(backend, &writer).await;
 }
 
-pub(super) async fn a_stranger_does_not_read_again(backend: &impl Backend) {
+pub(super) async fn a_stranger_does_not_read_again(backend: &dyn Backend) {
     let client = Client::new();
     let [first, second, _] = own(&client);
     let other = client.owned(Kind::Read, "other", LONG);
@@ -165,7 +165,7 @@ pub(super) async fn a_stranger_does_not_read_again(backend: &impl Backend) {
     busy(backend, &second).await;
 }
 
-pub(super) async fn a_writer_may_read_and_goes_on_reading(backend: &impl Backend) {
+pub(super) async fn a_writer_may_read_and_goes_on_reading(backend: &dyn Backend) {
     let client = Client::new();
     let [first, second, writer] = own(&client);
     granted(backend, &writer).await;
@@ -187,7 +187,7 @@ pub(super) async fn a_writer_may_read_and_goes_on_reading(backend: &impl Backend
     claims(backend, &next).await;
 }
 
-pub(super) async fn a_sole_reader_may_write(backend: &impl Backend) {
+pub(super) async fn a_sole_reader_may_write(backend: &dyn Backend) {
     let client = Client::new();
     let [first, second, writer] = own(&client);
     let before = write(&client, LONG);
@@ -204,7 +204,7 @@ pub(super) async fn a_sole_reader_may_write(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_request_that_would_wait_for_itself_is_refused(backend: &impl Backend) {
+pub(super) async fn a_request_that_would_wait_for_itself_is_refused(backend: &dyn Backend) {
     let client = Client::new();
     let [first, _, writer] = own(&client);
     let again = client.owned(Kind::Write, "me", LONG);
@@ -219,7 +219,7 @@ pub(super) async fn a_request_that_would_wait_for_itself_is_refused(backend: &im
     granted(backend, &read(&client, LONG)).await;
 }
 
-pub(super) async fn after_an_upgrade_the_others_wait_for_both(backend: &impl Backend) {
+pub(super) async fn after_an_upgrade_the_others_wait_for_both(backend: &dyn Backend) {
     let client = Client::new();
     let [first, _, writer] = own(&client);
     granted(backend, &first).await;
@@ -234,7 +234,7 @@ pub(super) async fn after_an_upgrade_the_others_wait_for_both(backend: &impl Bac
     claims(backend, &next).await;
 }
 
-pub(super) async fn an_owner_without_leases_does_not_wait_for_itself(backend: &impl Backend) {
+pub(super) async fn an_owner_without_leases_does_not_wait_for_itself(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &read(&client, LONG)).await;
     // More leases than one command removes.
@@ -255,7 +255,7 @@ pub(super) async fn an_owner_without_leases_does_not_wait_for_itself(backend: &i
 
 /// More leases of an owner have ended than one command removes. A writer's is among them. The owner
 /// writes anew, and the former writer's commands change nothing.
-pub(super) async fn an_ended_writer_lets_nobody_in_beside_the_next(backend: &impl Backend) {
+pub(super) async fn an_ended_writer_lets_nobody_in_beside_the_next(backend: &dyn Backend) {
     let client = Client::new();
     let me = |kind, ttl| client.owned(kind, "me", ttl);
     granted(backend, &me(Kind::Read, LONG)).await;

@@ -38,7 +38,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-pub(super) async fn as_many_as_the_limit_get_in(backend: &impl Backend) {
+pub(super) async fn as_many_as_the_limit_get_in(backend: &dyn Backend) {
     let client = Client::new();
     for _ in 0..3 {
         granted(backend, &client.permit(3, LONG)).await;
@@ -47,7 +47,7 @@ pub(super) async fn as_many_as_the_limit_get_in(backend: &impl Backend) {
     assert!(left <= LONG && left > LONG / 2, "{left:?}");
 }
 
-pub(super) async fn each_permit_expires_by_itself(backend: &impl Backend) {
+pub(super) async fn each_permit_expires_by_itself(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.permit(2, SHORT)).await;
     granted(backend, &client.permit(2, LONG)).await;
@@ -57,7 +57,7 @@ pub(super) async fn each_permit_expires_by_itself(backend: &impl Backend) {
     busy(backend, &client.permit(2, LONG)).await;
 }
 
-pub(super) async fn a_permit_asked_for_twice_counts_once(backend: &impl Backend) {
+pub(super) async fn a_permit_asked_for_twice_counts_once(backend: &dyn Backend) {
     let client = Client::new();
     let permit = client.permit(2, LONG);
     granted(backend, &permit).await;
@@ -67,7 +67,7 @@ pub(super) async fn a_permit_asked_for_twice_counts_once(backend: &impl Backend)
     busy(backend, &client.permit(2, LONG)).await;
 }
 
-pub(super) async fn a_repeated_permit_starts_its_ttl_anew(backend: &impl Backend) {
+pub(super) async fn a_repeated_permit_starts_its_ttl_anew(backend: &dyn Backend) {
     let client = Client::new();
     let mut permit = client.permit(1, LONG);
     granted(backend, &permit).await;
@@ -76,7 +76,7 @@ pub(super) async fn a_repeated_permit_starts_its_ttl_anew(backend: &impl Backend
     assert!(busy(backend, &client.permit(1, LONG)).await > LONG);
 }
 
-pub(super) async fn a_permit_is_released_once(backend: &impl Backend) {
+pub(super) async fn a_permit_is_released_once(backend: &dyn Backend) {
     let client = Client::new();
     let first = client.permit(2, LONG);
     granted(backend, &first).await;
@@ -87,7 +87,7 @@ pub(super) async fn a_permit_is_released_once(backend: &impl Backend) {
     busy(backend, &client.permit(2, LONG)).await;
 }
 
-pub(super) async fn a_stranger_releases_nothing(backend: &impl Backend) {
+pub(super) async fn a_stranger_releases_nothing(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.permit(1, LONG)).await;
     let stranger = client.permit(1, LONG);
@@ -95,7 +95,7 @@ pub(super) async fn a_stranger_releases_nothing(backend: &impl Backend) {
     busy(backend, &stranger).await;
 }
 
-pub(super) async fn each_caller_keeps_to_its_own_limit(backend: &impl Backend) {
+pub(super) async fn each_caller_keeps_to_its_own_limit(backend: &dyn Backend) {
     let client = Client::new();
     for _ in 0..2 {
         granted(backend, &client.permit(3, LONG)).await;
@@ -106,7 +106,7 @@ pub(super) async fn each_caller_keeps_to_its_own_limit(backend: &impl Backend) {
     granted(backend, &client.permit(4, LONG)).await;
 }
 
-pub(super) async fn a_short_permit_does_not_shorten_a_long_one(backend: &impl Backend) {
+pub(super) async fn a_short_permit_does_not_shorten_a_long_one(backend: &dyn Backend) {
     let client = Client::new();
     let long = client.permit(3, LONG);
     granted(backend, &long).await;
@@ -123,7 +123,7 @@ pub(super) async fn a_short_permit_does_not_shorten_a_long_one(backend: &impl Ba
     assert_eq!(renewed(backend, &long).await, Renewal::Renewed);
 }
 
-pub(super) async fn a_released_long_permit_leaves_the_short_one(backend: &impl Backend) {
+pub(super) async fn a_released_long_permit_leaves_the_short_one(backend: &dyn Backend) {
     let client = Client::new();
     let (long, short) = (client.permit(3, LONG), client.permit(3, LONG * 2));
     granted(backend, &long).await;
@@ -133,7 +133,7 @@ pub(super) async fn a_released_long_permit_leaves_the_short_one(backend: &impl B
     assert!(busy(backend, &client.permit(1, LONG)).await > LONG);
 }
 
-pub(super) async fn a_renewal_prolongs_one_permit_only(backend: &impl Backend) {
+pub(super) async fn a_renewal_prolongs_one_permit_only(backend: &dyn Backend) {
     let client = Client::new();
     // The machine may be busy before the renewal.
     let ttl = SHORT * 3;
@@ -148,7 +148,7 @@ pub(super) async fn a_renewal_prolongs_one_permit_only(backend: &impl Backend) {
     busy(backend, &client.permit(2, LONG)).await;
 }
 
-pub(super) async fn an_ended_permit_is_not_renewed(backend: &impl Backend) {
+pub(super) async fn an_ended_permit_is_not_renewed(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.permit(3, LONG)).await;
     let (expired, given_back) = (client.permit(3, SHORT), client.permit(3, LONG));
@@ -163,7 +163,7 @@ pub(super) async fn an_ended_permit_is_not_renewed(backend: &impl Backend) {
     busy(backend, &client.permit(2, LONG)).await;
 }
 
-pub(super) async fn the_last_permit_frees_the_name(backend: &impl Backend) {
+pub(super) async fn the_last_permit_frees_the_name(backend: &dyn Backend) {
     let client = Client::new();
     let permit = client.permit(2, LONG);
     granted(backend, &permit).await;
@@ -171,7 +171,7 @@ pub(super) async fn the_last_permit_frees_the_name(backend: &impl Backend) {
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn a_released_long_permit_does_not_hold_the_name(backend: &impl Backend) {
+pub(super) async fn a_released_long_permit_does_not_hold_the_name(backend: &dyn Backend) {
     let client = Client::new();
     let (long, short) = (client.permit(2, LONG), client.permit(2, SHORT));
     granted(backend, &long).await;
@@ -181,7 +181,7 @@ pub(super) async fn a_released_long_permit_does_not_hold_the_name(backend: &impl
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn an_ended_permit_does_not_hold_the_name(backend: &impl Backend) {
+pub(super) async fn an_ended_permit_does_not_hold_the_name(backend: &dyn Backend) {
     let client = Client::new();
     let long = client.permit(2, LONG);
     granted(backend, &client.permit(2, SHORT)).await;
@@ -193,7 +193,7 @@ pub(super) async fn an_ended_permit_does_not_hold_the_name(backend: &impl Backen
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn a_released_permit_is_not_granted_again(backend: &impl Backend) {
+pub(super) async fn a_released_permit_is_not_granted_again(backend: &dyn Backend) {
     let client = Client::new();
     let permit = client.permit(2, LONG);
     granted(backend, &permit).await;
@@ -203,7 +203,7 @@ pub(super) async fn a_released_permit_is_not_granted_again(backend: &impl Backen
     assert_eq!(acquire(backend, &permit).await, Attempt::Ended);
 }
 
-pub(super) async fn a_cancelled_permit_is_not_granted_again(backend: &impl Backend) {
+pub(super) async fn a_cancelled_permit_is_not_granted_again(backend: &dyn Backend) {
     let client = Client::new();
     let permit = client.permit(2, LONG);
     assert!(!backend.store().cancel(&permit).await.unwrap());
@@ -218,7 +218,7 @@ pub(super) async fn a_cancelled_permit_is_not_granted_again(backend: &impl Backe
     assert_eq!(mutex, Attempt::WrongKind, "a cancel does not free the others' name");
 }
 
-pub(super) async fn a_cancel_takes_one_permit_back(backend: &impl Backend) {
+pub(super) async fn a_cancel_takes_one_permit_back(backend: &dyn Backend) {
     let client = Client::new();
     let permit = client.permit(2, LONG);
     granted(backend, &permit).await;
@@ -229,7 +229,7 @@ pub(super) async fn a_cancel_takes_one_permit_back(backend: &impl Backend) {
     busy(backend, &client.permit(2, LONG)).await;
 }
 
-pub(super) async fn a_refusal_says_when_the_first_permit_ends(backend: &impl Backend) {
+pub(super) async fn a_refusal_says_when_the_first_permit_ends(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.permit(2, LONG * 2)).await;
     granted(backend, &client.permit(2, LONG)).await;
@@ -237,7 +237,7 @@ pub(super) async fn a_refusal_says_when_the_first_permit_ends(backend: &impl Bac
     assert!(left <= LONG && left > LONG / 2, "{left:?}");
 }
 
-pub(super) async fn many_dead_permits_are_passed_over(backend: &impl Backend) {
+pub(super) async fn many_dead_permits_are_passed_over(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.permit(200, LONG)).await;
     for _ in 0..100 {
@@ -254,7 +254,7 @@ pub(super) async fn many_dead_permits_are_passed_over(backend: &impl Backend) {
     busy(backend, &client.permit(2, LONG)).await;
 }
 
-pub(super) async fn a_permit_has_no_token(backend: &impl Backend) {
+pub(super) async fn a_permit_has_no_token(backend: &dyn Backend) {
     let permit = backend.locks().await.semaphore("a", 2).acquire().await.unwrap();
     assert!(matches!(permit.fence(), Err(LockError::NotFenced { .. })));
     permit.release().await.unwrap();

@@ -27,7 +27,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-pub(super) async fn a_permit_is_handed_to_the_first(backend: &impl Backend) {
+pub(super) async fn a_permit_is_handed_to_the_first(backend: &dyn Backend) {
     let (client, holder, [first, second]) = held(backend, PERMIT).await;
     let position = waits(backend, &first, LIVE).await;
     assert!(waits(backend, &second, LIVE).await > position);
@@ -40,7 +40,7 @@ pub(super) async fn a_permit_is_handed_to_the_first(backend: &impl Backend) {
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn a_permits_offer_ends_with_the_waiters_heartbeat(backend: &impl Backend) {
+pub(super) async fn a_permits_offer_ends_with_the_waiters_heartbeat(backend: &dyn Backend) {
     let client = Client::new();
     let holders = [(); 2].map(|()| client.permit(2, LONG));
     let [dead, alive] = [(); 2].map(|()| client.permit(2, LONG));
@@ -63,7 +63,7 @@ pub(super) async fn a_permits_offer_ends_with_the_waiters_heartbeat(backend: &im
     assert!(left > LONG / 2, "{left:?}");
 }
 
-pub(super) async fn weights_are_summed(backend: &impl Backend) {
+pub(super) async fn weights_are_summed(backend: &dyn Backend) {
     let client = Client::new();
     let [two, three] = [2, 3].map(|weight| client.weighted(6, weight));
     granted(backend, &two).await;
@@ -80,7 +80,7 @@ pub(super) async fn weights_are_summed(backend: &impl Backend) {
     busy(backend, &client.weighted(6, 1)).await;
 }
 
-pub(super) async fn a_heavy_head_blocks_the_light(backend: &impl Backend) {
+pub(super) async fn a_heavy_head_blocks_the_light(backend: &dyn Backend) {
     let client = Client::new();
     let [first, second] = [(); 2].map(|()| client.weighted(3, 1));
     granted(backend, &first).await;
@@ -99,7 +99,7 @@ pub(super) async fn a_heavy_head_blocks_the_light(backend: &impl Backend) {
     claims(backend, &light).await;
 }
 
-pub(super) async fn a_cancelled_heavy_head_lets_the_light_in(backend: &impl Backend) {
+pub(super) async fn a_cancelled_heavy_head_lets_the_light_in(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.weighted(3, 1)).await;
     let heavy = client.weighted(3, 3);
@@ -115,7 +115,7 @@ pub(super) async fn a_cancelled_heavy_head_lets_the_light_in(backend: &impl Back
     assert_eq!(ask(backend, &heavy, LIVE, FIRST).await, Attempt::Ended);
 }
 
-pub(super) async fn one_release_serves_several_waiters(backend: &impl Backend) {
+pub(super) async fn one_release_serves_several_waiters(backend: &dyn Backend) {
     let client = Client::new();
     let heavy = client.weighted(3, 3);
     granted(backend, &heavy).await;
@@ -130,7 +130,7 @@ pub(super) async fn one_release_serves_several_waiters(backend: &impl Backend) {
     assert_eq!(renewed(backend, &light[3]).await, Renewal::NotHeld(Expired));
 }
 
-pub(super) async fn each_waiter_keeps_to_its_own_limit(backend: &impl Backend) {
+pub(super) async fn each_waiter_keeps_to_its_own_limit(backend: &dyn Backend) {
     let client = Client::new();
     let holders = [(); 3].map(|()| client.permit(3, LONG));
     for holder in &holders {
@@ -149,7 +149,7 @@ pub(super) async fn each_waiter_keeps_to_its_own_limit(backend: &impl Backend) {
     claims(backend, &wide).await;
 }
 
-pub(super) async fn a_raised_limit_lets_more_in(backend: &impl Backend) {
+pub(super) async fn a_raised_limit_lets_more_in(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.permit(1, LONG)).await;
     let mut waiter = client.permit(1, LONG);
@@ -161,7 +161,7 @@ pub(super) async fn a_raised_limit_lets_more_in(backend: &impl Backend) {
     claims(backend, &late).await;
 }
 
-pub(super) async fn an_ended_permit_makes_room_for_the_first(backend: &impl Backend) {
+pub(super) async fn an_ended_permit_makes_room_for_the_first(backend: &dyn Backend) {
     let client = Client::new();
     granted(backend, &client.permit(2, SHORT)).await;
     granted(backend, &client.permit(2, LONG)).await;

@@ -50,11 +50,11 @@ fn requests<const N: usize>(kind: Kind, ttl: Duration) -> [Request; N] {
     std::array::from_fn(|n| Client::new().owned(kind, &format!("owner {n}"), ttl))
 }
 
-async fn ended(backend: &impl Backend, request: &Request) {
+async fn ended(backend: &dyn Backend, request: &Request) {
     assert_eq!(released(backend, request).await, Ended::Released);
 }
 
-pub(super) async fn a_release_leaves_a_block(backend: &impl Backend) {
+pub(super) async fn a_release_leaves_a_block(backend: &dyn Backend) {
     let mut tokens = Tokens(0);
     for kind in FENCED {
         for request in requests::<20>(kind, LONG) {
@@ -64,7 +64,7 @@ pub(super) async fn a_release_leaves_a_block(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_expiry_leaves_a_block(backend: &impl Backend) {
+pub(super) async fn an_expiry_leaves_a_block(backend: &dyn Backend) {
     let mut tokens = Tokens(0);
     for kind in FENCED {
         let [first, second] = requests(kind, SHORT);
@@ -75,7 +75,7 @@ pub(super) async fn an_expiry_leaves_a_block(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_offer_by_a_release_leaves_a_block(backend: &impl Backend) {
+pub(super) async fn an_offer_by_a_release_leaves_a_block(backend: &dyn Backend) {
     let mut tokens = Tokens(0);
     for kind in FENCED {
         let all = requests::<5>(kind, LONG);
@@ -92,7 +92,7 @@ pub(super) async fn an_offer_by_a_release_leaves_a_block(backend: &impl Backend)
     }
 }
 
-pub(super) async fn an_offer_by_a_cancel_leaves_a_block(backend: &impl Backend) {
+pub(super) async fn an_offer_by_a_cancel_leaves_a_block(backend: &dyn Backend) {
     let mut tokens = Tokens(0);
     for kind in FENCED {
         let [holder, first, second, third] = requests(kind, LONG);
@@ -113,7 +113,7 @@ pub(super) async fn an_offer_by_a_cancel_leaves_a_block(backend: &impl Backend) 
 }
 
 /// Nobody released the lock. The first waiter gets it when it asks again.
-pub(super) async fn a_queue_that_is_served_late_leaves_a_block(backend: &impl Backend) {
+pub(super) async fn a_queue_that_is_served_late_leaves_a_block(backend: &dyn Backend) {
     let mut tokens = Tokens(0);
     for kind in FENCED {
         let [mut holder, first, second] = requests(kind, LONG);
@@ -131,7 +131,7 @@ pub(super) async fn a_queue_that_is_served_late_leaves_a_block(backend: &impl Ba
     }
 }
 
-pub(super) async fn an_adoption_leaves_a_block(backend: &impl Backend) {
+pub(super) async fn an_adoption_leaves_a_block(backend: &dyn Backend) {
     let mut tokens = Tokens(0);
     for kind in FENCED {
         let [mut from] = requests(kind, LONG);
@@ -149,7 +149,7 @@ pub(super) async fn an_adoption_leaves_a_block(backend: &impl Backend) {
 
 /// A forced release returns a token for writes to the resource. It is above all earlier tokens, and
 /// below all later ones.
-pub(super) async fn force_leaves_a_block(backend: &impl Backend) {
+pub(super) async fn force_leaves_a_block(backend: &dyn Backend) {
     let mut tokens = Tokens(0);
     for kind in FENCED {
         let [holder, waiter, late] = requests(kind, LONG);
@@ -165,7 +165,7 @@ pub(super) async fn force_leaves_a_block(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn locks_granted_together_leave_a_block_each(backend: &impl Backend) {
+pub(super) async fn locks_granted_together_leave_a_block_each(backend: &dyn Backend) {
     // On a cluster, all keys of a script are in one slot.
     let names = ["of:{one}:a", "of:{one}:b", "of:{one}:c"];
     let mut tokens = names.map(|_| Tokens(0));
@@ -187,7 +187,7 @@ pub(super) async fn locks_granted_together_leave_a_block_each(backend: &impl Bac
 }
 
 /// A repeated request keeps its token.
-pub(super) async fn a_grant_sent_twice_has_one_block(backend: &impl Backend) {
+pub(super) async fn a_grant_sent_twice_has_one_block(backend: &dyn Backend) {
     for kind in FENCED {
         let [holder, waiter] = requests(kind, LONG);
         let token = granted(backend, &holder).await;
@@ -239,7 +239,7 @@ impl Inside {
     }
 }
 
-pub(super) async fn a_mutex_goes_round_two_crowds(backend: &impl Backend) {
+pub(super) async fn a_mutex_goes_round_two_crowds(backend: &dyn Backend) {
     let (inside, mut tasks) = (Arc::<Inside>::default(), JoinSet::new());
     for locks in [backend.locks().await, backend.locks().await] {
         for task in 0..TASKS {
@@ -256,7 +256,7 @@ pub(super) async fn a_mutex_goes_round_two_crowds(backend: &impl Backend) {
     all_were_served(backend, &inside).await;
 }
 
-pub(super) async fn permits_go_round_two_crowds(backend: &impl Backend) {
+pub(super) async fn permits_go_round_two_crowds(backend: &dyn Backend) {
     let (inside, mut tasks) = (Arc::<Inside>::default(), JoinSet::new());
     for locks in [backend.locks().await, backend.locks().await] {
         for task in 0..TASKS {
@@ -276,7 +276,7 @@ pub(super) async fn permits_go_round_two_crowds(backend: &impl Backend) {
     all_were_served(backend, &inside).await;
 }
 
-async fn all_were_served(backend: &impl Backend, inside: &Inside) {
+async fn all_were_served(backend: &dyn Backend, inside: &Inside) {
     assert_eq!(inside.count.load(Ordering::SeqCst), 2 * TASKS * TIMES);
     // Dropped leases are released in the background.
     let locks: Locks = backend.locks().await;

@@ -34,7 +34,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-pub(super) async fn a_try_does_not_wait(backend: &impl Backend) {
+pub(super) async fn a_try_does_not_wait(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let lease = first.mutex("a").lock().await.unwrap();
     match second.mutex("a").try_lock().await {
@@ -47,7 +47,7 @@ pub(super) async fn a_try_does_not_wait(backend: &impl Backend) {
     lease.release().await.unwrap();
 }
 
-pub(super) async fn a_wait_ends_with_the_release(backend: &impl Backend) {
+pub(super) async fn a_wait_ends_with_the_release(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let lease = first.mutex("a").lock().await.unwrap();
     let waiter = tokio::spawn(async move { second.mutex("a").wait(Wait::Forever).lock().await });
@@ -57,7 +57,7 @@ pub(super) async fn a_wait_ends_with_the_release(backend: &impl Backend) {
     waiter.await.unwrap().unwrap().release().await.unwrap();
 }
 
-pub(super) async fn a_wait_ends_with_the_ttl_of_a_dead_holder(backend: &impl Backend) {
+pub(super) async fn a_wait_ends_with_the_ttl_of_a_dead_holder(backend: &dyn Backend) {
     let locks = backend.locks().await;
     // Nobody renews or releases the lease.
     let begun = Instant::now();
@@ -69,7 +69,7 @@ pub(super) async fn a_wait_ends_with_the_ttl_of_a_dead_holder(backend: &impl Bac
     lease.release().await.unwrap();
 }
 
-pub(super) async fn a_wait_ends_in_time(backend: &impl Backend) {
+pub(super) async fn a_wait_ends_in_time(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let lease = first.mutex("a").lock().await.unwrap();
     let begun = Instant::now();
@@ -81,7 +81,7 @@ pub(super) async fn a_wait_ends_in_time(backend: &impl Backend) {
     lease.release().await.unwrap();
 }
 
-pub(super) async fn all_waiters_are_served(backend: &impl Backend) {
+pub(super) async fn all_waiters_are_served(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let mut inside = tokio::task::JoinSet::new();
     for _ in 0..16 {
@@ -99,7 +99,7 @@ pub(super) async fn all_waiters_are_served(backend: &impl Backend) {
     assert_eq!(tokens.len(), 16);
 }
 
-pub(super) async fn a_dropped_wait_leaves_nothing(backend: &impl Backend) {
+pub(super) async fn a_dropped_wait_leaves_nothing(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let lease = first.mutex("a").lock().await.unwrap();
     let waiting = tokio::time::timeout(SHORT, second.mutex("a").lock()).await;
@@ -138,7 +138,7 @@ async fn order_of(granted: &mut mpsc::UnboundedReceiver<(u32, oneshot::Sender<()
     order
 }
 
-pub(super) async fn clients_are_served_in_order(backend: &impl Backend) {
+pub(super) async fn clients_are_served_in_order(backend: &dyn Backend) {
     let held = backend.locks().await.mutex("a").lock().await.unwrap();
     let (grants, mut granted) = mpsc::unbounded_channel();
     for number in 0..8 {
@@ -151,7 +151,7 @@ pub(super) async fn clients_are_served_in_order(backend: &impl Backend) {
     assert_eq!(order_of(&mut granted).await, [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
-pub(super) async fn a_semaphore_serves_clients_in_order(backend: &impl Backend) {
+pub(super) async fn a_semaphore_serves_clients_in_order(backend: &dyn Backend) {
     let held = backend.locks().await.semaphore("s", 3).acquire_many(3).await.unwrap();
     let (grants, mut granted) = mpsc::unbounded_channel();
     for (number, weight) in (0..).zip([2, 3, 1, 2, 3]) {
@@ -174,7 +174,7 @@ pub(super) async fn a_semaphore_serves_clients_in_order(backend: &impl Backend) 
     assert!(granted.recv().await.is_none());
 }
 
-pub(super) async fn a_waiter_that_gives_up_is_passed_over(backend: &impl Backend) {
+pub(super) async fn a_waiter_that_gives_up_is_passed_over(backend: &dyn Backend) {
     let held = backend.locks().await.mutex("a").lock().await.unwrap();
     let (first, second) = (backend.locks().await, backend.locks().await);
     let first = tokio::spawn(async move { first.mutex("a").wait(Wait::Forever).lock().await });
@@ -189,7 +189,7 @@ pub(super) async fn a_waiter_that_gives_up_is_passed_over(backend: &impl Backend
     assert!(begun.elapsed() < Duration::from_secs(1), "its offer was handed on at once");
 }
 
-pub(super) async fn a_finished_wait_blocks_nobody(backend: &impl Backend) {
+pub(super) async fn a_finished_wait_blocks_nobody(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.mutex("a").lock().await.unwrap();
     let waited = second.mutex("a").wait(SHORT).lock().await;
@@ -200,7 +200,7 @@ pub(super) async fn a_finished_wait_blocks_nobody(backend: &impl Backend) {
     lease.release().await.unwrap();
 }
 
-pub(super) async fn a_handed_over_lease_is_renewed(backend: &impl Backend) {
+pub(super) async fn a_handed_over_lease_is_renewed(backend: &dyn Backend) {
     // A busy machine may renew a second late.
     const TTL: Duration = Duration::from_secs(3);
     let (first, second) = (backend.locks().await, backend.locks().await);
@@ -229,7 +229,7 @@ pub(super) async fn a_handed_over_lease_is_renewed(backend: &impl Backend) {
 }
 
 /// The heartbeat of the waiter lasts longer than the TTL.
-pub(super) async fn a_handed_over_lease_lasts_no_longer_than_its_ttl(backend: &impl Backend) {
+pub(super) async fn a_handed_over_lease_lasts_no_longer_than_its_ttl(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.mutex("a").lock().await.unwrap();
     let mutex = second.mutex("a").ttl(SHORT).wait(Wait::Forever);
@@ -244,7 +244,7 @@ pub(super) async fn a_handed_over_lease_lasts_no_longer_than_its_ttl(backend: &i
     assert!(remaining < SHORT, "{remaining:?}");
 }
 
-pub(super) async fn a_handed_over_lease_can_be_kept(backend: &impl Backend) {
+pub(super) async fn a_handed_over_lease_can_be_kept(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.mutex("a").lock().await.unwrap();
     let waits = tokio::spawn(async move {
@@ -262,7 +262,7 @@ pub(super) async fn a_handed_over_lease_can_be_kept(backend: &impl Backend) {
 
 /// The waiter asked while it expected a longer hold. The test takes the median of several runs: the
 /// machine may be busy, and a message may be lost.
-pub(super) async fn waiters_get_a_kept_lock_when_the_keeping_ends(backend: &impl Backend) {
+pub(super) async fn waiters_get_a_kept_lock_when_the_keeping_ends(backend: &dyn Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let mut waited = Vec::new();
     while waited.len() < 5 {
@@ -286,7 +286,7 @@ pub(super) async fn waiters_get_a_kept_lock_when_the_keeping_ends(backend: &impl
 }
 
 /// Each request is judged by its own limit: a new version of a service may have another.
-pub(super) async fn a_raised_limit_lets_more_in(backend: &impl Backend) {
+pub(super) async fn a_raised_limit_lets_more_in(backend: &dyn Backend) {
     let (old, new) = (backend.locks().await, backend.locks().await);
     let first = old.semaphore("s", 1).acquire().await.unwrap();
     assert!(old.semaphore("s", 1).try_acquire().await.is_err());
