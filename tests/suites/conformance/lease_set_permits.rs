@@ -217,9 +217,13 @@ pub(super) async fn a_permit_lost_during_the_wait_starts_over(backend: &dyn Back
     let all = set(&second).ttl(TTL).wait(Wait::Forever);
     let waits = tokio::spawn(async move { all.lock().await.unwrap() });
     backend.until_queued(TOTAL, 1).await;
+    // It is in the queue before the set, which wants its permit back at once.
+    let acme = first.semaphore(ACME, 2).wait(LONG);
+    let taken = tokio::spawn(async move { acme.acquire_many(2).await.unwrap() });
+    backend.until_queued(ACME, 1).await;
     let forced = first.force_release(ACME).await.unwrap();
     assert!(matches!(forced, Forced::Released { .. }), "{forced:?}");
-    let taken = first.semaphore(ACME, 2).acquire_many(2).await.unwrap();
+    let taken = taken.await.unwrap();
     // The set learns of the loss, releases the mutex, and waits for the first permit again.
     backend.until_queued(ACME, 1).await;
     let order = first.mutex(ORDER).wait(LONG);
