@@ -3,18 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
+
 use super::schedule::AskSchedule;
 use crate::core::error::LockError;
 #[cfg(feature = "tower")]
 use crate::core::error::Step;
 #[cfg(feature = "tower")]
 use crate::core::key::LockKey;
-use crate::core::options::Options;
+use crate::core::options::{Options, Wait};
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::local_queue::{Admission, Entry, TakenUp, TryEntry, Waiter};
-#[cfg(feature = "tower")]
-use crate::state::telemetry::MeasuredAttempt;
+use crate::state::shutdown::Shutdown;
+use crate::state::telemetry::{MeasuredAttempt, queued};
 #[cfg(feature = "tower")]
 use crate::store::Kind;
 use crate::store::RequestSpec;
@@ -99,6 +101,27 @@ pub(super) fn try_enter(
         TryEntry::Busy => {
             Err(AskSchedule::new(now, options.wait).refused(spec.key.clone(), options.ttl))
         }
+    }
+}
+
+/// Waits behind other tasks of this process. `None` if the wait is over first, or the queue is gone.
+pub(super) async fn wait_for_admission(
+    shutdown: &Shutdown,
+    mut waiter: Waiter,
+    wait: Wait,
+    attempt: &mut MeasuredAttempt,
+) -> Result<Option<Admission>, LockError> {
+    queued();
+    let admission = async {
+        match wait {
+            Wait::Forever => waiter.admission(attempt).await,
+            Wait::For(wait) => timeout(wait, waiter.admission(attempt)).await.ok().flatten(),
+        }
+    };
+    tokio::select! {
+        biased;
+        () = shutdown.begun() => Err(LockError::ShutDown),
+        admission = admission => Ok(admission),
     }
 }
 

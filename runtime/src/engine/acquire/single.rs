@@ -5,11 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::timeout;
 use tracing::Instrument;
 
 use super::check::check;
-use super::local::{Entered, enter, take_up, try_enter};
+use super::local::{Entered, enter, take_up, try_enter, wait_for_admission};
 use super::schedule::AskSchedule;
 use super::ticks::Ticks;
 use super::time_limit::within;
@@ -20,9 +19,8 @@ use crate::core::log_rate::seldom;
 use crate::core::options::{Options, Wait, WaitsAs};
 use crate::engine::lease::{Lease, LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;
-use crate::local_queue::{Admission, Waiter};
+use crate::local_queue::Admission;
 use crate::state::lease::Grant;
-use crate::state::shutdown::Shutdown;
 use crate::state::telemetry::{MeasuredAttempt, queued};
 use crate::store::{Kind, Once, RequestSpec, StoreError};
 
@@ -32,46 +30,52 @@ use crate::store::{Kind, Once, RequestSpec, StoreError};
 ///
 /// Dropping it at any point leaves nothing held. From its first command on, a request that is
 /// dropped goes to the next waiter of this process, or the keeper cancels it.
-pub(crate) async fn acquire(
+#[expect(clippy::manual_async_fn, reason = "its future would have the arguments twice")]
+pub(crate) fn acquire(
     shared: &Arc<Shared>,
     spec: RequestSpec,
     options: Options,
-) -> Result<Lease, LockError> {
-    check(shared, &spec, &options)?;
-    let client = &shared.client;
-    let begun = client.store.now();
-    let mut attempt = MeasuredAttempt::new(spec.kind, &spec.key);
-    if options.waits_as == WaitsAs::Caller {
-        attempt.may_wait(begun);
-    }
-    let (span, is_of_semaphore) = (attempt.span(), matches!(spec.kind, Kind::Semaphore { .. }));
-    let (own_lock, closed) = match client.limits.spec(&spec) {
-        Ok(spec) => (LeaseHandle::own_lock(client.id, &spec), None),
-        Err(closed) => (OwnLock::No, Some(closed)),
-    };
-    let mut result = match own_lock {
-        _ if let Some(closed) = closed => Err(*closed),
-        OwnLock::Never => Err(AskSchedule::new(begun, options.wait).refused(spec.key, options.ttl)),
-        _ if matches!(spec.kind, Kind::Once(Once::Per { .. })) => {
-            // Boxed: other acquisitions have no room for two asks and the pause between them.
-            let acquired = Box::pin(acquire_in_a_tick(begun, shared, spec, options, &mut attempt));
-            acquired.instrument(span).await
+) -> impl Future<Output = Result<Lease, LockError>> {
+    async move {
+        check(shared, &spec, &options)?;
+        let client = &shared.client;
+        let begun = client.store.now();
+        let mut attempt = MeasuredAttempt::new(spec.kind, &spec.key);
+        if options.waits_as == WaitsAs::Caller {
+            attempt.may_wait(begun);
         }
-        OwnLock::No | OwnLock::Waits => {
-            let acquired = acquire_since((begun, begun), shared, spec, options, &mut attempt);
-            acquired.instrument(span).await
+        let (span, is_of_semaphore) = (attempt.span(), matches!(spec.kind, Kind::Semaphore { .. }));
+        let (own_lock, closed) = match client.limits.spec(&spec) {
+            Ok(spec) => (LeaseHandle::own_lock(client.id, &spec), None),
+            Err(closed) => (OwnLock::No, Some(closed)),
+        };
+        let mut result = match own_lock {
+            _ if let Some(closed) = closed => Err(*closed),
+            OwnLock::Never => {
+                Err(AskSchedule::new(begun, options.wait).refused(spec.key, options.ttl))
+            }
+            _ if matches!(spec.kind, Kind::Once(Once::Per { .. })) => {
+                // Boxed: other acquisitions have no room for two asks and the pause between them.
+                let acquired =
+                    Box::pin(acquire_in_a_tick(begun, shared, spec, options, &mut attempt));
+                acquired.instrument(span).await
+            }
+            OwnLock::No | OwnLock::Waits => {
+                let acquired = acquire_since((begun, begun), shared, spec, &options, &mut attempt);
+                acquired.instrument(span).await
+            }
+        };
+        if let Err(
+            LockError::TimedOut { key, held_by_caller, is_semaphore, .. }
+            | LockError::Busy { key, held_by_caller, is_semaphore, .. },
+        ) = &mut result
+        {
+            *is_semaphore = is_of_semaphore;
+            *held_by_caller = own_lock != OwnLock::No && LeaseHandle::is_around(client.id, key);
         }
-    };
-    if let Err(
-        LockError::TimedOut { key, held_by_caller, is_semaphore, .. }
-        | LockError::Busy { key, held_by_caller, is_semaphore, .. },
-    ) = &mut result
-    {
-        *is_semaphore = is_of_semaphore;
-        *held_by_caller = own_lock != OwnLock::No && LeaseHandle::is_around(client.id, key);
+        attempt.end(|| client.elapsed(begun), &result);
+        result.map(Lease::begin_hold)
     }
-    attempt.end(|| client.elapsed(begun), &result);
-    result.map(Lease::begin_hold)
 }
 
 /// Acquires work that is to succeed once in each tick.
@@ -85,7 +89,7 @@ async fn acquire_in_a_tick(
     let mut ticks = Ticks::new(begun, options);
     loop {
         let now = shared.client.store.now();
-        let result = acquire_since((begun, now), shared, spec.clone(), options, attempt).await;
+        let result = acquire_since((begun, now), shared, spec.clone(), &options, attempt).await;
         // Until the next tick begins it waits for no holder.
         attempt.waits_no_more();
         if let Some(result) = ticks.judge(shared, &mut spec, result).await {
@@ -95,72 +99,76 @@ async fn acquire_in_a_tick(
 }
 
 /// Acquires a lock for a caller that has waited since `begun`, and comes to the local queue `now`.
-async fn acquire_since(
+#[expect(clippy::manual_async_fn, reason = "its future would have the arguments twice")]
+fn acquire_since(
     (begun, now): (Instant, Instant),
     shared: &Arc<Shared>,
     spec: RequestSpec,
-    options: Options,
+    options: &Options,
     attempt: &mut MeasuredAttempt,
-) -> Result<Lease, LockError> {
-    let client = &shared.client;
-    let mut schedule = AskSchedule::of(&*client.store, begun, options.wait);
-    schedule.earlier = client.keeper.releases.earlier();
-    let ttl = options.first_ttl();
-    let mut acquisition = if schedule.is_try() {
-        let soon = match try_enter(shared, &spec, ttl, &options, now)? {
-            Entered::Leased(lease) => return Ok(lease),
-            Entered::Waits(waiter) => Some(waiter),
-            Entered::Asks(()) => None,
-        };
-        // The store decides whether a lease lingers, and the answer is on its way.
-        if let Some(waiter) = soon {
-            let wait = Wait::For(SOON);
-            let admission = wait_for_admission(&client.keeper.shutdown, waiter, wait, attempt);
-            if let Some(mut admission) = Box::pin(admission).await?
-                && let Some(lease) = take_up(shared, &mut admission, &options)
-            {
+) -> impl Future<Output = Result<Lease, LockError>> {
+    async move {
+        let client = &shared.client;
+        let mut schedule = AskSchedule::of(&*client.store, begun, options.wait);
+        schedule.earlier = client.keeper.releases.earlier();
+        let ttl = options.first_ttl();
+        let mut acquisition = if schedule.is_try() {
+            let soon = match try_enter(shared, &spec, ttl, options, now)? {
+                Entered::Leased(lease) => return Ok(lease),
+                Entered::Waits(waiter) => Some(waiter),
+                Entered::Asks(()) => None,
+            };
+            // The store decides whether a lease lingers, and the answer is on its way.
+            if let Some(waiter) = soon {
+                let wait = Wait::For(SOON);
+                let admission = wait_for_admission(&client.keeper.shutdown, waiter, wait, attempt);
+                if let Some(mut admission) = Box::pin(admission).await?
+                    && let Some(lease) = take_up(shared, &mut admission, options)
+                {
+                    return Ok(lease);
+                }
+                schedule.earlier = client.keeper.releases.earlier();
+            }
+            Acquisition {
+                shared,
+                pending: Some(PendingRequest::new(client, spec, ttl)),
+                admission: None,
+                attempt,
+            }
+        } else {
+            let entered = match enter(shared, &spec, ttl, options, now) {
+                Entered::Leased(lease) => return Ok(lease),
+                Entered::Asks(admission) => Ok(admission),
+                Entered::Waits(waiter) => Err(waiter),
+            };
+            let mut admission = match entered {
+                Ok(admission) => admission,
+                Err(waiter) => {
+                    // Boxed, like the later wait for hints: each would enlarge the future of an
+                    // acquisition that does not wait.
+                    let wait = schedule.wait_left(client.store.now());
+                    let admission =
+                        wait_for_admission(&client.keeper.shutdown, waiter, wait, attempt);
+                    let Some(admission) = Box::pin(admission).await? else {
+                        return Box::pin(wait_is_over(begun, shared, spec, options, attempt)).await;
+                    };
+                    if let Some(done) = admission.done() {
+                        return Err(schedule.error(NotGranted::Done(done), spec.key));
+                    }
+                    admission
+                }
+            };
+            if let Some(lease) = take_up(shared, &mut admission, options) {
                 return Ok(lease);
             }
-            schedule.earlier = client.keeper.releases.earlier();
-        }
-        Acquisition {
-            shared,
-            pending: Some(PendingRequest::new(client, spec, ttl)),
-            admission: None,
-            attempt,
-        }
-    } else {
-        let entered = match enter(shared, &spec, ttl, &options, now) {
-            Entered::Leased(lease) => return Ok(lease),
-            Entered::Asks(admission) => Ok(admission),
-            Entered::Waits(waiter) => Err(waiter),
+            let pending = match admission.inherit().filter(|pending| pending.can_use_ttl(ttl)) {
+                Some(pending) => pending.with_ttl(ttl),
+                None => PendingRequest::waiting(client, spec, ttl),
+            };
+            Acquisition { shared, pending: Some(pending), admission: Some(admission), attempt }
         };
-        let mut admission = match entered {
-            Ok(admission) => admission,
-            Err(waiter) => {
-                // Boxed, like the later wait for hints: each would enlarge the future of an
-                // acquisition that does not wait.
-                let wait = schedule.wait_left(client.store.now());
-                let admission = wait_for_admission(&client.keeper.shutdown, waiter, wait, attempt);
-                let Some(admission) = Box::pin(admission).await? else {
-                    return Box::pin(wait_is_over(begun, shared, spec, options, attempt)).await;
-                };
-                if let Some(done) = admission.done() {
-                    return Err(schedule.error(NotGranted::Done(done), spec.key));
-                }
-                admission
-            }
-        };
-        if let Some(lease) = take_up(shared, &mut admission, &options) {
-            return Ok(lease);
-        }
-        let pending = match admission.inherit().filter(|pending| pending.can_use_ttl(ttl)) {
-            Some(pending) => pending.with_ttl(ttl),
-            None => PendingRequest::waiting(client, spec, ttl),
-        };
-        Acquisition { shared, pending: Some(pending), admission: Some(admission), attempt }
-    };
-    acquisition.ask_in_time(&mut schedule, &options).await
+        acquisition.ask_in_time(&mut schedule, options).await
+    }
 }
 
 /// The end of a wait behind other tasks of this process. If the store has not answered the one that
@@ -169,7 +177,7 @@ async fn wait_is_over(
     begun: Instant,
     shared: &Arc<Shared>,
     spec: RequestSpec,
-    options: Options,
+    options: &Options,
     attempt: &mut MeasuredAttempt,
 ) -> Result<Lease, LockError> {
     let client = &shared.client;
@@ -182,7 +190,7 @@ async fn wait_is_over(
     let mut schedule = AskSchedule::of(&*client.store, begun, Wait::For(Duration::ZERO));
     let pending = Some(PendingRequest::new(client, spec, options.first_ttl()));
     let mut acquisition = Acquisition { shared, pending, admission: None, attempt };
-    match acquisition.ask_in_time(&mut schedule, &options).await {
+    match acquisition.ask_in_time(&mut schedule, options).await {
         Err(LockError::Busy { .. }) => Err(timed_out),
         result => result,
     }
@@ -190,27 +198,6 @@ async fn wait_is_over(
 
 /// How long a try waits to hear whether a lease that was just released stays in this process.
 const SOON: Duration = Duration::from_secs(1);
-
-/// Waits behind other tasks of this process. `None` if the wait is over first, or the queue is gone.
-async fn wait_for_admission(
-    shutdown: &Shutdown,
-    mut waiter: Waiter,
-    wait: Wait,
-    attempt: &mut MeasuredAttempt,
-) -> Result<Option<Admission>, LockError> {
-    queued();
-    let admission = async {
-        match wait {
-            Wait::Forever => waiter.admission(attempt).await,
-            Wait::For(wait) => timeout(wait, waiter.admission(attempt)).await.ok().flatten(),
-        }
-    };
-    tokio::select! {
-        biased;
-        () = shutdown.begun() => Err(LockError::ShutDown),
-        admission = admission => Ok(admission),
-    }
-}
 
 /// An acquisition under way. Dropping it leaves the request to another task, or to the keeper.
 struct Acquisition<'a> {
