@@ -1,5 +1,6 @@
 //! `show`: all holders and waiters of one lock.
 
+use std::env;
 use std::io::{self, Write};
 
 use leasehold::{Holder, LastSuccess, LockInfo, LockKey, LockKind, Waiter};
@@ -106,10 +107,8 @@ fn run_again(name: &str, prefix: &str) -> String {
     if plain(name) != name {
         return "`leasehold run-again` with the name as `show --json` prints it".to_owned();
     }
-    let under = match prefix {
-        DEFAULT_PREFIX => String::new(),
-        prefix => format!(" --prefix {}", quoted(prefix)),
-    };
+    let is_implied = prefix == DEFAULT_PREFIX && env::var_os("LEASEHOLD_PREFIX").is_none();
+    let under = if is_implied { String::new() } else { format!(" --prefix={}", quoted(prefix)) };
     let ends_options = if name.starts_with('-') { " --" } else { "" };
     format!("leasehold run-again{under}{ends_options} {}", quoted(name))
 }

@@ -13,7 +13,7 @@ use super::frame::{Asked, Frame, html};
 use super::holders::Line;
 use super::query::{Query, link};
 use super::text::{render, short, shown};
-use leasehold::{ForceRelease, Forced, LockError, LockInfo, LockKey};
+use leasehold::{ForceRelease, Forced, LockError, LockInfo, LockKey, LockKind};
 
 /// In bytes.
 const LONGEST_REASON: usize = 200;
@@ -36,7 +36,7 @@ struct Page<'a> {
     kept: Option<String>,
     /// The tool holds it, and runs a command.
     runs_command: bool,
-    /// The ids of those who are shown. Nobody else loses the lock.
+    /// The ids of those who are shown: they lose the lock. Or `ALL`.
     seen: String,
     confirm: &'a str,
     reason: &'a str,
@@ -69,7 +69,7 @@ async fn confirmation(asked: &Asked, form: &Query, code: StatusCode, problem: &s
         runs_command: holders.iter().any(Line::runs_command),
         holders,
         kept: info.kept.filter(|_| info.held == 0).map(short),
-        seen: info.holders.iter().map(|holder| &*holder.id).collect::<Vec<_>>().join(" "),
+        seen: seen(&info),
         confirm: form.get("confirm"),
         reason: form.get("reason"),
         by: form.get("by"),
@@ -82,24 +82,42 @@ async fn inspect(asked: &Asked, name: &str) -> Result<LockInfo, LockError> {
     asked.app.locks.inspect(LockKey::new(name)?).await
 }
 
+/// For a form of a page that could not show all: takes the lock from all.
+const ALL: &str = "all";
+
+/// The holders that a page shows, for its form.
+fn seen(info: &LockInfo) -> String {
+    if info.held > info.holders.len() as u64 {
+        return ALL.to_owned();
+    }
+    info.holders.iter().map(|holder| &*holder.id).collect::<Vec<_>>().join(" ")
+}
+
 /// What came of a form.
 enum Outcome {
     Forced(Forced, Vec<Line>),
-    /// Somebody has the lock who was not on the page.
+    /// Nobody has the lock.
+    NobodyHoldsIt,
+    /// Only such have the lock as were not on the page.
     OthersHoldIt,
 }
 
-/// Takes the lock from those who were on the page. Also returns them: people have to end them.
+/// Takes the lock from those who were on the page, and still have it. Also returns them: people have to
+/// end them.
 async fn force(asked: &Asked, form: &Query) -> Result<Outcome, LockError> {
     let name = form.get("name");
-    let info = inspect(asked, name).await?;
-    let seen: Vec<_> = form.get("seen").split(' ').collect();
-    if !info.holders.iter().all(|holder| seen.contains(&&*holder.id)) {
-        return Ok(Outcome::OthersHoldIt);
+    let mut info = inspect(asked, name).await?;
+    if info.held == 0 && info.kept.is_none() && info.kind != Some(LockKind::Foreign) {
+        return Ok(Outcome::NobodyHoldsIt);
     }
     let by = Some(form.get("by").trim()).filter(|by| !by.is_empty()).unwrap_or(NOBODY);
     let mut command = asked.app.locks.force_release(LockKey::new(name)?);
-    if info.held == info.holders.len() as u64 {
+    if form.get("seen") != ALL && info.held > 0 {
+        let seen: Vec<_> = form.get("seen").split(' ').collect();
+        info.holders.retain(|holder| seen.contains(&&*holder.id));
+        if info.holders.is_empty() {
+            return Ok(Outcome::OthersHoldIt);
+        }
         command = info.holders.iter().fold(command, ForceRelease::holder);
     }
     let forced = command.by(by).why(form.get("reason")).await?;
@@ -157,8 +175,9 @@ pub(super) async fn take(
             let problem = "Something that is not a lock has this name. Nothing has changed.";
             confirmation(&asked, &form, StatusCode::CONFLICT, problem).await
         }
-        Ok(Outcome::Forced(..)) => {
-            let problem = "Nobody held the lock any more. Nothing has changed.";
+        Ok(Outcome::NobodyHoldsIt | Outcome::Forced(..)) => {
+            let problem =
+                "Nobody of those who were shown holds the lock any more. Nothing has changed.";
             confirmation(&asked, &form, StatusCode::CONFLICT, problem).await
         }
         Err(error) => failed(&asked, &error),

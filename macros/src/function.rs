@@ -4,8 +4,10 @@
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, Error, Path, Result, Signature, Visibility,
+    Attribute, Error, ExprAsync, ExprClosure, ExprReturn, Item, Path, Result, Signature,
+    Visibility,
     parse::{ParseStream, Parser},
+    visit_mut::VisitMut,
 };
 
 pub(crate) struct Function {
@@ -44,7 +46,7 @@ impl Function {
         let shape = match (&signature.asyncness, boxed_block(&body)) {
             (Some(_), _) => Shape::Async,
             (None, Some(block)) => {
-                if let Some(at) = early_return(body.stream()) {
+                if let Some(at) = early_return(&body) {
                     let text = "this would return without the lock: move what stands before `Box::pin` \
                                 into its `async move` block";
                     return Err(Error::new(at, text));
@@ -120,23 +122,26 @@ fn boxed_block(body: &Group) -> Option<Group> {
     }
 }
 
-/// Finds a `return` of the function itself, outside of closures and async blocks.
-fn early_return(code: TokenStream) -> Option<Span> {
-    let mut before = String::new();
-    for token in code {
-        let now = token.to_string();
-        match token {
-            TokenTree::Ident(word) if word == "return" => return Some(word.span()),
-            TokenTree::Group(group) if !["|", "async", "move"].contains(&&*before) => {
-                if let Some(found) = early_return(group.stream()) {
-                    return Some(found);
-                }
-            }
-            _ => {}
-        }
-        before = now;
+/// Finds a `return` of the function itself, outside of closures, async blocks and items. A body that is
+/// still being typed has none.
+fn early_return(body: &Group) -> Option<Span> {
+    let mut found = Returns(None);
+    found.visit_block_mut(&mut syn::parse2(body.to_token_stream()).ok()?);
+    found.0
+}
+
+struct Returns(Option<Span>);
+
+impl VisitMut for Returns {
+    fn visit_expr_return_mut(&mut self, expression: &mut ExprReturn) {
+        self.0 = Some(expression.return_token.span);
     }
-    None
+
+    fn visit_expr_closure_mut(&mut self, _: &mut ExprClosure) {}
+
+    fn visit_expr_async_mut(&mut self, _: &mut ExprAsync) {}
+
+    fn visit_item_mut(&mut self, _: &mut Item) {}
 }
 
 /// Splits off the inner attributes: they belong to the function, and a block inside it
@@ -201,7 +206,14 @@ mod tests {
             let item = format!("fn f() -> F {{ {early} Box::pin(async move {{ b }}) }}");
             assert!(mistake(&item).starts_with("this would return without the lock"), "{early}");
         }
-        for own in ["let a = |x| { return 1 };", "let a = async move { return 1 };", ""] {
+        for own in [
+            "let a = |x| { return 1 };",
+            "let a = |x| -> u8 { return 1 };",
+            "let a = |x| match x { _ => return 1 };",
+            "let a = async move { return 1 };",
+            "fn a() -> u8 { return 1; }",
+            "",
+        ] {
             function(&format!("fn f() -> F {{ {own} Box::pin(async move {{ return b }}) }}"));
         }
     }

@@ -53,19 +53,39 @@ pub(super) fn complete(
 ) -> Job {
     Box::pin(async move {
         let complete = || {
+            let sent = local.begin_to_send_release();
             let command = store.complete(&local.request, local.success());
             // A store that can't record a success only releases.
-            command.unwrap_or_else(|| store.release(&local.request, Duration::ZERO))
+            let command = command.unwrap_or_else(|| store.release(&local.request, Duration::ZERO));
+            async move {
+                match command.await {
+                    Ok(answer) => Ok((answer, sent.is_first())),
+                    Err(error) => {
+                        sent.failed(&error);
+                        Err(error)
+                    }
+                }
+            }
         };
         let of = (&local.request.key, local.request.ttl);
-        if let Some(answer) = retry_until_over(&store, &limit, of, "completed", complete).await {
-            if matches!(answer, Ended::NotHeld(_)) {
+        let lock = local.request.key.log_label();
+        match retry_until_over(&store, &limit, of, "completed", complete).await {
+            Some((answer @ Ended::NotHeld(_), true)) => {
                 tracing::warn!(
-                    lock = local.request.key.log_label(),
-                    "work succeeded, and its lease was gone when that was to be noted; it may not count as done"
+                    lock,
+                    "work succeeded after its lease was lost; it does not count as done"
                 );
+                note_end(&store, &local, answer).await;
             }
-            note_end(&store, &local, answer).await;
+            Some((Ended::NotHeld(_), false)) => {
+                tracing::warn!(
+                    lock,
+                    "work succeeded, and an answer was lost; whether it counts as done is unknown"
+                );
+                local.count_out(true);
+            }
+            Some((answer, _)) => note_end(&store, &local, answer).await,
+            None => {}
         }
         drop(pending);
         cancel_late_grant(store, limit, local, activity).await;

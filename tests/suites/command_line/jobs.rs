@@ -106,7 +106,7 @@ async fn the_command_to_run_a_job_again_is_whole() {
         job.lock().await.unwrap().complete().await.unwrap();
         tell(&server, &["--prefix", "bil'ling", "show", "--", name]).out
     };
-    let whole = r"to run it again: leasehold run-again --prefix 'bil'\''ling' -- '-x y'";
+    let whole = r"to run it again: leasehold run-again --prefix='bil'\''ling' -- '-x y'";
     let seen = shown("-x y").await;
     assert!(seen.contains(whole), "{seen}");
     let pasted = ["run-again", "--prefix", "bil'ling", "--", "-x y"];

@@ -119,7 +119,7 @@ async fn a_completion_is_at_the_replica() {
 }
 
 /// A completion that the replica lacks is sent again, maybe on another connection. Since Redis 7.2, `WAIT`
-/// waits for what its own connection has written.
+/// waits for what its own connection has written: on those servers alone this shows something.
 #[tokio::test]
 async fn a_completion_that_is_sent_again_is_at_the_replica() {
     let [master, replica] = pair().await;

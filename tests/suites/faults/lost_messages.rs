@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use leasehold::{Fault, LockError, Locks, Outcome, Released, Step};
+use leasehold_tests::logs::LogRecorder;
 use leasehold_tests::polls::drop_after;
+use tracing::Level;
 
 /// Checks that nobody holds the lock, by a try after the background work has run.
 async fn assert_free(locks: &Locks, key: &str) {
@@ -82,6 +84,25 @@ async fn an_unconfirmed_release_is_not_a_loss() {
         locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
     });
     assert_eq!(released.unwrap(), Released::Free);
+}
+
+/// The work counted, and an operator lets it run again before the completion is repeated. Its caller can't
+/// know that it counted, and nobody else is told of a loss.
+#[tokio::test(start_paused = true)]
+async fn an_unconfirmed_completion_is_told_to_its_caller_alone() {
+    let (log, _guard) = LogRecorder::start(Level::WARN);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let work = locks.mutex("a").once(Duration::from_secs(3600));
+    let lease = work.lock().await.unwrap();
+    faults.next(Fault::LoseReplyAfter(Duration::from_millis(300)));
+    let (completed, again) = tokio::join!(lease.complete(), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        locks.run_again("a", "ann", "").await.unwrap()
+    });
+    assert!(again.completed.is_some(), "it had counted");
+    assert!(matches!(completed, Err(LockError::Lost { .. })), "{completed:?}");
+    let log = log.take();
+    assert!(!log.contains("a lease was lost"), "{log}");
 }
 
 #[tokio::test(start_paused = true)]

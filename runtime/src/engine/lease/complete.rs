@@ -111,18 +111,29 @@ impl Lease {
         }
         self.rest = Rest::Complete;
         for tries_left in (0..TRIES).rev() {
-            let local = self.local();
+            let local = self.local().clone();
+            let sent = local.begin_to_send_release();
             let Some(answer) = self.client().store.complete(&local.request, local.success()) else {
+                sent.not_sent();
                 break;
             };
             match answer.await {
-                Err(error) if error.is_passing && tries_left > 0 => {}
-                Err(error) => return Err(LockError::store(Step::Complete, self.key(), error)),
+                Err(error) => {
+                    sent.failed(&error);
+                    if !error.is_passing || tries_left == 0 {
+                        return Err(LockError::store(Step::Complete, self.key(), error));
+                    }
+                }
                 Ok(Ended::NotHeld(reason)) => {
                     self.rest = Rest::Nothing;
                     // It would acquire the lock for nobody, and the work is not done.
-                    self.client().keeper.cancel_late_grant(self.local());
-                    return Err(self.lost_on_store(reason).await);
+                    self.client().keeper.cancel_late_grant(&local);
+                    if sent.is_first() {
+                        return Err(self.lost_on_store(reason).await);
+                    }
+                    // An earlier try may have done it, so this is told to the caller alone.
+                    local.count_out(true);
+                    return Err(self.lost_by(reason));
                 }
                 Ok(_) => {
                     self.rest = Rest::Nothing;

@@ -65,11 +65,33 @@ impl UnansweredRelease<'_> {
             Ok(Ended::NotHeld(_)) if !self.is_first && self.local.may_be_stored() => {
                 Ok(Ended::Released)
             }
-            Err(error) if error.outcome != Outcome::Unknown && self.is_first => {
-                self.local.may_be_released.store(false, Ordering::Release);
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                self.failed(&error);
                 Err(error)
             }
-            answer => answer,
         }
+    }
+
+    /// Notes that the command has failed.
+    pub(crate) fn failed(&self, error: &StoreError) {
+        if error.outcome == Outcome::Unknown {
+            // Another that has not run may have taken this back meanwhile.
+            self.local.may_be_released.store(true, Ordering::Release);
+        } else {
+            self.not_sent();
+        }
+    }
+
+    /// Notes that the command was not sent.
+    pub(crate) fn not_sent(&self) {
+        if self.is_first {
+            self.local.may_be_released.store(false, Ordering::Release);
+        }
+    }
+
+    /// Returns true if no command before it may have released the lease.
+    pub(crate) fn is_first(&self) -> bool {
+        self.is_first
     }
 }

@@ -177,7 +177,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .on(Deployment::Cluster),
     mistake(
         "a-take-is-settled-though-a-copy-may-arrive",
-        100,
+        0,
         "engine/acquire/multi_atomic.rs",
         "self.in_flight.unanswered_since().is_none()",
         "true",
@@ -193,7 +193,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "a-job-waits-a-tick-for-a-dead-run",
-        20,
+        60,
         "api/job/next.rs",
         "held.clamp(SHORTEST, most.max(SHORTEST))",
         "{ let _ = held; most.max(SHORTEST) }",
@@ -237,7 +237,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "an-idle-lease-is-taken-up-unasked",
-        100,
+        200,
         "local_queue/idle.rs",
         "need.whole || by_renewal.max(by_refill) < need.since",
         "{ let _ = by_renewal.max(by_refill); false }",
