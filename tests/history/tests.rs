@@ -252,6 +252,19 @@ fn who_asks_for_several_together_waits_for_one() {
     assert_eq!(violations(&free).len(), 2);
 }
 
+/// Those who are refused in turn do not hide that nobody gets the lock.
+#[test]
+fn a_crowd_that_nobody_serves_is_found() {
+    let dead = "ask a:1 48ms m Mutex 1 1 a 1000ms 0\n got a:1 50ms 1\n held a:1 50ms 990ms\n\
+                dead a 100ms true\n";
+    let crowd = (0..18).map(|nth: u64| {
+        let (asked, refused) = (90 + nth * 1_000, 18_000 + nth * 1_000);
+        format!("ask b{nth}:1 {asked}ms m Mutex 1 1 b 1000ms 0\n refused b{nth}:1 {refused}ms timed-out\n")
+    });
+    let found = violations(&[dead, &crowd.collect::<String>()].concat());
+    assert!(found.iter().any(|it| it.starts_with("waiting")), "{found:?}");
+}
+
 /// The holder is dead at 100 ms, and its lease ends a second later.
 #[test]
 fn a_waiter_that_nobody_serves_is_found() {

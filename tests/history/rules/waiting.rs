@@ -32,6 +32,8 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
         let others = history.requests.iter().filter(|it| together.contains(&it.lock));
         let others =
             others.filter(|it| it.id != waiter.id && (it.lock == waiter.lock || !is_partner(it)));
+        // A crowd that is refused hides no lock that stays away.
+        let others = others.filter(|it| !is_gone(history, it));
         let mut covers: Vec<_> = others.map(|other| may_hold(history, other)).collect();
         covers.extend(history.faults(Effect::Away).map(|fault| (fault.from, fault.to)));
         covers.extend(history.losses().map(|fault| (fault.from, fault.to)));
@@ -61,6 +63,22 @@ pub(super) fn answered(history: &History, request: &Request) -> Nanos {
     let refused = request.refused.as_ref().map(|(at, _)| *at);
     let dead = history.dead.get(request.worker()).copied();
     request.granted.or(refused).or(dead).unwrap_or(request.asked)
+}
+
+/// Returns true if the server has refused it, and nothing was in the way: its client has cancelled it.
+fn is_gone(history: &History, request: &Request) -> bool {
+    let Some((at, why)) = &request.refused else { return false };
+    let is_refusal = ["busy", "timed-out", "done", "closed"].contains(&&**why);
+    let overlaps = |from: Nanos, to: Nanos| from <= *at && request.asked <= to;
+    let is_disturbed = history.faults(Effect::Away).any(|it| overlaps(it.from, it.to))
+        || history.losses().any(|it| overlaps(it.from, it.to))
+        || history.dead.get(request.worker()).is_some_and(|died| *died <= at + NEWS)
+        || request.neglected.is_some()
+        || history
+            .stops
+            .iter()
+            .any(|(worker, from, to)| worker == request.worker() && overlaps(*from, *to));
+    is_refusal && !is_disturbed
 }
 
 /// The longest time in which the server may have regarded a request as a holder.

@@ -131,7 +131,7 @@ fn again_and_again(director: &mut Director, shared: &Shared) -> Vec<String> {
     drive(director, CONNECTS);
     found.extend(run_again(director, shared, AGAIN));
     // A minute takes a while.
-    if director.is_one_of(4) {
+    if director.is_one_of(3) {
         director.end_connections();
         drive(director, SECOND);
         found.extend(run_again(director, shared, AGAIN_UNHEARD));

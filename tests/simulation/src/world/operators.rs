@@ -46,7 +46,8 @@ impl Worker {
             }
         }
         // The many who use the permits are not to stand still for long.
-        let time = if lock == SEATS { millis(rng, 0..40_000) } else { millis(rng, 0..3_000) };
+        let is_closed = lock == PERMITS && limit == 0;
+        let time = millis(rng, if is_closed { 0..3_000 } else { 0..40_000 });
         tokio::select! {
             () = sleep(time) => {}
             () = self.shared.ending(&self.name) => {}

@@ -78,7 +78,7 @@ impl Shared {
         state.trace.say(at, &line.to_string());
         state.claims.note(&line);
         if let Line::Refused { id, why: how, .. } | Line::Freed { id, how, .. } = &line
-            && how == "store"
+            && matches!(&**how, "store" | "quorum")
         {
             state.failed.push(id.clone());
         }

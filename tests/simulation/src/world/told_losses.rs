@@ -27,7 +27,7 @@ impl LossListener {
 }
 
 fn is_sure(plan: &Plan) -> bool {
-    plan.deployment == Deployment::Single && plan.clocks.are_close()
+    plan.deployment == Deployment::Single && plan.drift().are_close()
 }
 
 impl Subscriber for LossListener {
