@@ -154,8 +154,9 @@ async fn a_lost_connection_for_hints_returns_during_a_wait() {
         let is_back = tokio::time::timeout(Duration::from_secs(10), back).await;
         is_back.unwrap_or_else(|_| panic!("nobody hears in round {round}"));
     }
-    // Waiters that asked often rest now, and rely on hints.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Waiters that asked often rest now, and rely on hints. And a lost connection has let the leases be
+    // renewed within a second.
+    tokio::time::sleep(Duration::from_millis(1300)).await;
     server.forget_stats().await;
     tokio::time::sleep(ASK_AGAIN).await;
     let asks = server.script_calls().await;
