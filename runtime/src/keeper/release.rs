@@ -58,13 +58,8 @@ pub(super) fn complete(
             // A store that can't record a success only releases.
             let command = command.unwrap_or_else(|| store.release(&local.request, Duration::ZERO));
             async move {
-                match command.await {
-                    Ok(answer) => Ok((answer, sent.is_first())),
-                    Err(error) => {
-                        sent.failed(&error);
-                        Err(error)
-                    }
-                }
+                let answer = command.await.inspect_err(|error| sent.failed(error))?;
+                Ok((answer, sent.is_first()))
             }
         };
         let of = (&local.request.key, local.request.ttl);

@@ -60,16 +60,12 @@ impl LocalLease {
 impl UnansweredRelease<'_> {
     /// Notes the answer, and says what it means.
     pub(crate) fn answered(self, answer: Result<Ended, StoreError>) -> Result<Ended, StoreError> {
-        match answer {
+        match answer.inspect_err(|error| self.failed(error))? {
             // One before this has released it.
-            Ok(Ended::NotHeld(_)) if !self.is_first && self.local.may_be_stored() => {
+            Ended::NotHeld(_) if !self.is_first && self.local.may_be_stored() => {
                 Ok(Ended::Released)
             }
-            Ok(answer) => Ok(answer),
-            Err(error) => {
-                self.failed(&error);
-                Err(error)
-            }
+            answer => Ok(answer),
         }
     }
 
