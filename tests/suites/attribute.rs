@@ -6,6 +6,7 @@ mod losing;
 mod reentrant;
 mod replacing;
 mod sets;
+mod templates;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -43,6 +43,16 @@ use crate::store::Diagnosis;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// What needs permits does not compile:
+///
+/// ```compile_fail,E0277
+/// use leasehold::{LockLayer, QuorumLocks};
+///
+/// fn four_at_a_time(locks: &QuorumLocks) -> LockLayer<&'static str> {
+///     LockLayer::semaphore(locks, "reports", 4)
+/// }
+/// ```
 #[derive(Clone)]
 pub struct QuorumLocks {
     locks: Locks,
