@@ -5,12 +5,14 @@
 //! has a planted violation in its tests.
 
 mod history;
+mod judged;
 mod line;
 mod rules;
 
 pub use self::history::{Figures, History, Request};
+pub use self::judged::Judged;
 pub use self::line::{Effect, Kind, Line, Nanos};
-pub use self::rules::{check, counted, in_order};
+pub use self::rules::{Verdict, check};
 
 #[cfg(test)]
 mod losing;

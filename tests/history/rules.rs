@@ -12,35 +12,42 @@ mod waiting;
 use std::collections::BTreeMap;
 
 use crate::history::{History, Request};
+use crate::judged::Judged;
 
-/// The number of leases that nobody else may hold at the same time. Others were forgotten by their
-/// server, or their holder never got to look at them.
-#[must_use]
-pub fn counted(history: &History) -> u64 {
-    let is_promised = |request: &&Request| exclusion::promised(history, request).is_some();
-    history.requests.iter().filter(is_promised).count() as u64
+/// What is wrong in a history, and how much of it was judged.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// Each violation, in words; the name of its rule comes first.
+    pub wrong: Vec<String>,
+    /// How often each rule has judged something.
+    pub judged: Judged,
 }
 
-/// The number of grants that came after one to somebody who had waited for longer.
-#[must_use]
-pub fn in_order(history: &History) -> u64 {
-    by_lock(history).values().map(|of_lock| order::pairs(history, of_lock).0).sum()
-}
-
-/// All violations of a history.
-#[must_use]
-pub fn check(history: &History) -> Vec<String> {
-    let mut wrong = answers::check(history);
-    wrong.extend(loss::check(history));
-    wrong.extend(max_hold::check(history));
-    for of_lock in by_lock(history).values() {
-        wrong.extend(exclusion::check(history, of_lock));
-        wrong.extend(once::check(history, of_lock));
-        wrong.extend(order::pairs(history, of_lock).1);
-        wrong.extend(tokens::check(history, of_lock));
-        wrong.extend(waiting::check(history, of_lock));
+impl Verdict {
+    /// A rule has judged something, and this is wrong with it.
+    fn note(&mut self, rule: &'static str, wrong: Option<String>) {
+        self.judged.note(rule);
+        self.wrong.extend(wrong.map(|it| format!("{rule}: {it}")));
     }
-    wrong
+}
+
+/// Checks a history by all rules. Where servers vote there is no queue, and no order is promised.
+#[must_use]
+pub fn check(history: &History, has_queue: bool) -> Verdict {
+    let mut verdict = Verdict::default();
+    answers::check(history, &mut verdict);
+    loss::check(history, &mut verdict);
+    max_hold::check(history, &mut verdict);
+    for of_lock in by_lock(history).values() {
+        exclusion::check(history, of_lock, &mut verdict);
+        once::check(history, of_lock, &mut verdict);
+        if has_queue {
+            order::check(history, of_lock, &mut verdict);
+        }
+        tokens::check(history, of_lock, &mut verdict);
+        waiting::check(history, of_lock, &mut verdict);
+    }
+    verdict
 }
 
 fn by_lock(history: &History) -> BTreeMap<&str, Vec<&Request>> {

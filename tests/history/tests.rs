@@ -1,9 +1,9 @@
 //! Planted violations, one for each rule, and histories that only look like one.
 
-use super::{History, Line, check};
+use super::{History, Line, Verdict, check};
 
-/// The violations of a history. Its times are in milliseconds, which makes it shorter.
-fn violations(text: &str) -> Vec<String> {
+/// A history. Its times are in milliseconds, which makes it shorter.
+fn history(text: &str) -> History {
     let mut history = History::default();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let times = |word: &str| match word.strip_suffix("ms") {
@@ -13,16 +13,20 @@ fn violations(text: &str) -> Vec<String> {
         let line = line.split(' ').map(times).collect::<Vec<_>>().join(" ");
         history.read(&format!("{line}\n"));
     }
-    check(&history)
+    history
+}
+
+fn verdict(text: &str) -> Verdict {
+    check(&history(text), true)
 }
 
 pub(crate) fn assert_one(text: &str, rule: &str) {
-    let found = violations(text);
+    let found = verdict(text).wrong;
     assert!(found.len() == 1 && found[0].starts_with(rule), "{rule}: {found:?}");
 }
 
 pub(crate) fn assert_none(text: &str) {
-    assert_eq!(violations(text), Vec::<String>::new());
+    assert_eq!(verdict(text).wrong, Vec::<String>::new());
 }
 
 /// A request that is granted at `at`, in milliseconds, and asked for 2 ms earlier.
@@ -149,7 +153,7 @@ fn a_token_that_does_not_grow_is_found() {
     assert_one(&[first.clone(), hold("b:1", "m", 200, 300, "6")].concat(), "token");
     assert_one(&[first.clone(), hold("b:1", "m", 200, 300, "7")].concat(), "token");
     let between = [first, hold("b:1", "m", 200, 300, "8"), hold("c:1", "m", 300, 400, "7")];
-    let found = violations(&between.concat());
+    let found = verdict(&between.concat()).wrong;
     assert_eq!(found.len(), 2, "twice 7, and 7 after 8: {found:?}");
 }
 
@@ -249,7 +253,7 @@ fn who_asks_for_several_together_waits_for_one() {
     assert_none(&[held, &one, &other].concat());
     // Both are free.
     let free = [one, other].concat();
-    assert_eq!(violations(&free).len(), 2);
+    assert_eq!(verdict(&free).wrong.len(), 2);
 }
 
 /// Those who are refused in turn do not hide that nobody gets the lock.
@@ -261,7 +265,7 @@ fn a_crowd_that_nobody_serves_is_found() {
         let (asked, refused) = (90 + nth * 1_000, 18_000 + nth * 1_000);
         format!("ask b{nth}:1 {asked}ms m Mutex 1 1 b 1000ms 0\n refused b{nth}:1 {refused}ms timed-out\n")
     });
-    let found = violations(&[dead, &crowd.collect::<String>()].concat());
+    let found = verdict(&[dead, &crowd.collect::<String>()].concat()).wrong;
     assert!(found.iter().any(|it| it.starts_with("waiting")), "{found:?}");
 }
 
@@ -303,7 +307,7 @@ fn a_second_success_in_a_tick_is_found() {
     assert_one(&[&*first, later, &second].concat(), "once");
     for (again, is_wrong) in [("job 120ms", false), ("job 220ms", true), ("other 120ms", true)] {
         let text = [&*first, &format!("again {again} 230ms\n"), &second].concat();
-        assert_eq!(violations(&text).len(), usize::from(is_wrong), "{again}");
+        assert_eq!(verdict(&text).wrong.len(), usize::from(is_wrong), "{again}");
     }
 }
 
@@ -329,6 +333,7 @@ fn a_grant_past_a_waiter_is_found() {
     let (first, second) = (wait("a:1", "m", 100, 5_000, "2"), wait("b:1", "m", 2_000, 3_000, "1"));
     let both = [first.clone(), second.clone()].concat();
     assert_one(&both, "order");
+    assert!(check(&history(&both), false).wrong.is_empty(), "no order is promised");
     let in_vain = "ask a:1 100ms m Mutex 1 1 a 1000ms 0\n refused a:1 5000ms timed-out\n";
     assert_one(&[in_vain, &second].concat(), "order");
     let (reads, writes) =
@@ -336,7 +341,8 @@ fn a_grant_past_a_waiter_is_found() {
     assert_one(&[reads, writes].concat(), "order");
 
     // It came soon after, and may have been handed over inside its process.
-    assert_none(&[first.clone(), wait("b:1", "m", 1_000, 3_000, "1")].concat());
+    assert_none(&[first.clone(), wait("b:1", "m", 400, 3_000, "1")].concat());
+    assert_one(&[first.clone(), wait("b:1", "m", 401, 3_000, "1")].concat(), "order");
     // The waiter's process queued it behind another request of its own.
     let own = hold("a:0", "m", 90, 2_900, "1").replace("900ms\n end", "2890ms\n end");
     let late = second.replace("3000ms", "3100ms").replace("3010ms", "3110ms");
@@ -406,7 +412,11 @@ fn broken_histories_are_found() {
     assert_one("lost a:1 100ms 900ms\n", "no line");
     let mut torn = History::default();
     torn.read("dead a 1 true\nask a:1 98 m Mut");
-    assert_eq!(check(&torn), Vec::<String>::new(), "its process was killed while it wrote");
+    assert_eq!(
+        check(&torn, true).wrong,
+        Vec::<String>::new(),
+        "its process was killed while it wrote"
+    );
 }
 
 #[test]
@@ -418,6 +428,17 @@ fn every_line_is_read_as_it_was_written() {
     for line in lines.lines() {
         assert_eq!(line.parse::<Line>().map(|line| line.to_string()), Ok(line.to_owned()));
     }
+}
+
+/// What a fault excuses is not judged, nor what a rule does not look at.
+#[test]
+fn a_rule_says_what_it_has_judged() {
+    let judged = |text: &str, rule: &str| verdict(text).judged.get(rule);
+    let renewed = [&*hold("a:1", "m", 100, 110, "1"), "renewed a:1\n"].concat();
+    assert_eq!(judged(&renewed, "loss"), 1);
+    assert_eq!(judged(&[&*renewed, "fault Away 105ms 106ms 0 cut\n"].concat(), "loss"), 0);
+    assert_eq!(judged(&renewed, "exclusion"), 1);
+    assert_eq!(judged(&renewed, "order"), 0);
 }
 
 #[test]

@@ -28,11 +28,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
-use leasehold_history::{Figures, History, check, counted, in_order};
+use leasehold_history::{Figures, History, Judged, Verdict, check};
 
 use self::arguments::{Arguments, Command};
 use self::director::Plan;
 use self::ledger::Ledger;
+use self::worlds::World as _;
 use self::worlds::cluster::Slots;
 use self::worlds::durable::Durable;
 use self::worlds::forgetful::Forgetful;
@@ -122,11 +123,10 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// Prints the violations, and a line of figures for each deployment and for all.
 fn report(folder: &Path) -> Result<ExitCode, Failure> {
     let (mut total, mut wrong, histories) = (Figures::default(), 0, read_all(folder)?);
+    let mut all_judged = Judged::default();
     for (name, history) in &histories {
-        let mut figures = history.figures();
-        figures.add("counted", counted(history));
-        figures.add("in-order", in_order(history));
-        let mut violations = check(history);
+        let figures = history.figures();
+        let Verdict { wrong: mut violations, judged } = check(history, name != Quorum::CLIENT);
         if figures.get("granted") == 0 {
             violations.push("nothing was granted, which proves nothing".to_owned());
         }
@@ -134,6 +134,7 @@ fn report(folder: &Path) -> Result<ExitCode, Failure> {
         let (text, of_ledger) = ledger.unzip();
         violations.extend(of_ledger.unwrap_or_default());
         say(&format!("{name}: {figures}, {} violations", violations.len()))?;
+        say(&format!("  judged: {judged}"))?;
         if let Some(text) = text {
             say(&format!("  ledger: {text}"))?;
         }
@@ -142,7 +143,9 @@ fn report(folder: &Path) -> Result<ExitCode, Failure> {
         }
         wrong += violations.len();
         total += &figures;
+        all_judged += &judged;
     }
+    say(&format!("judged: {all_judged}"))?;
     say(&format!("all: {total}, {wrong} violations"))?;
     let is_good = wrong == 0 && !histories.is_empty();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

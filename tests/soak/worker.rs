@@ -208,6 +208,11 @@ impl Shared {
                 self.journal.note(&Line::MaxHold { id: id.clone(), time });
             }
         }
+        if wish.is_kept() {
+            for (_, id) in &asked {
+                self.journal.note(&Line::Renewed { id: id.clone() });
+            }
+        }
         if let Some((of, _)) = &wish.ticket {
             self.journal.note(&Line::Adopt { id: asked[0].1.clone(), of: of.clone() });
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::Verdict;
 use crate::history::{History, Request};
 use crate::line::Kind;
 
@@ -20,8 +21,8 @@ const REFUSALS: [&str; 9] = [
 const RELEASES: [&str; 9] =
     ["free", "still", "kept", "lingers", "lost", "store", "quorum", "dropped", "detached"];
 
-pub(super) fn check(history: &History) -> Vec<String> {
-    let mut wrong = history.broken.clone();
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
+    verdict.wrong.extend(history.broken.iter().cloned());
     let mut first = HashMap::<&str, &Request>::new();
     let mut confused = HashMap::<&str, u64>::new();
     for request in &history.requests {
@@ -49,26 +50,23 @@ pub(super) fn check(history: &History) -> Vec<String> {
     };
     for request in &history.requests {
         let id = &request.id;
-        if let Some((at, why)) = &request.refused
-            && !REFUSALS.contains(&&**why)
-            && !is_confused(request, *at, why)
-            && !is_own(request, why)
-        {
-            wrong.push(format!("answer: {id} was refused: {why}"));
+        if let Some((at, why)) = &request.refused {
+            let is_known = REFUSALS.contains(&&**why)
+                || is_confused(request, *at, why)
+                || is_own(request, why);
+            verdict.note("answer", (!is_known).then(|| format!("{id} was refused: {why}")));
         }
-        if let Some((_, how)) = &request.freed
-            && !RELEASES.contains(&&**how)
-        {
-            wrong.push(format!("answer: {id} was released: {how}"));
+        if let Some((_, how)) = &request.freed {
+            let is_known = RELEASES.contains(&&**how);
+            verdict.note("answer", (!is_known).then(|| format!("{id} was released: {how}")));
         }
         if request.granted.is_some() {
-            if request.refused.is_some() {
-                wrong.push(format!("answer: {id} was granted and refused"));
-            }
-            if request.kind.is_fenced() && request.token.is_none() && request.lost.is_none() {
-                wrong.push(format!("answer: {id} has no token"));
+            let is_both = request.refused.is_some();
+            verdict.note("answer", is_both.then(|| format!("{id} was granted and refused")));
+            if request.kind.is_fenced() && request.lost.is_none() {
+                let has_none = request.token.is_none();
+                verdict.note("answer", has_none.then(|| format!("{id} has no token")));
             }
         }
     }
-    wrong
 }

@@ -10,6 +10,7 @@
 //! because nobody knows whether it was granted before. Of a server that took over it is known which
 //! grants it lacked, if they have a token.
 
+use super::Verdict;
 use crate::history::{History, Request};
 use crate::line::{Effect, Kind, Nanos};
 
@@ -48,18 +49,19 @@ fn excludes(one: &Request, other: &Request) -> bool {
     }
 }
 
-pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
+pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdict) {
     let mut spans: Vec<_> = of_lock
         .iter()
         .filter_map(|request| promised(history, request).map(|(start, end)| (start, end, *request)))
         .collect();
     spans.sort_unstable_by_key(|(start, ..)| *start);
-    let (mut wrong, mut active) = (Vec::new(), Vec::<(Nanos, &Request)>::new());
+    let mut active = Vec::<(Nanos, &Request)>::new();
     for (start, end, request) in spans {
         active.retain(|(end, _)| *end > start);
+        verdict.judged.note("exclusion");
         for (until, other) in &active {
             if excludes(request, other) {
-                wrong.push(format!(
+                verdict.wrong.push(format!(
                     "exclusion: {} holds `{}` as {:?} beside {} ({:?}) for {} us",
                     request.id,
                     request.lock,
@@ -72,17 +74,22 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
         }
         active.push((end, request));
         let taken: u32 = active.iter().map(|(_, other)| other.units).sum();
-        if request.kind == Kind::Permits && taken > request.limit {
-            let limit = limit_of_last(of_lock, &active);
-            if taken > limit {
-                wrong.push(format!(
-                    "limit: {} is granted, and {taken} of {limit} permits of `{}` are taken",
+        if request.kind == Kind::Permits {
+            let is_within = |limit: u32| taken <= limit;
+            let limit = if is_within(request.limit) {
+                request.limit
+            } else {
+                limit_of_last(of_lock, &active)
+            };
+            let wrong = (!is_within(limit)).then(|| {
+                format!(
+                    "{} is granted, and {taken} of {limit} permits of `{}` are taken",
                     request.id, request.lock,
-                ));
-            }
+                )
+            });
+            verdict.note("limit", wrong);
         }
     }
-    wrong
 }
 
 /// The limit of the permit that the server granted last; the greatest one of those that may be the

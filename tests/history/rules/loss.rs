@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use super::Verdict;
 use crate::history::{Fault, History, Request};
 use crate::line::Nanos;
 
@@ -17,40 +18,49 @@ const LATE_TIMERS: Nanos = 1_000_000_000;
 /// How far two readings of a deadline may be apart: timers count milliseconds.
 const ROUNDED: Nanos = 1_000_000;
 
-pub(super) fn check(history: &History) -> Vec<String> {
-    let mut wrong = Vec::new();
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
     let mut at_once = HashMap::<(&str, Nanos), u32>::new();
     for request in &history.requests {
         *at_once.entry((request.worker(), request.asked)).or_default() += 1;
     }
-    for request in history.requests.iter().filter(|it| it.is_renewed) {
+    let neglected: Vec<_> = history.requests.iter().filter(|it| it.neglected.is_some()).collect();
+    for request in history.requests.iter().filter(|it| it.is_renewed && it.granted.is_some()) {
         // The answer to the release of a set says nothing of each lease.
         let is_alone = at_once[&(request.worker(), request.asked)] == 1;
-        let Some(lost) = lost(history, request, is_alone) else { continue };
-        let is_meanwhile = |fault: &Fault| fault.from <= lost && request.asked <= fault.to + AFTER;
+        let lost = lost(history, request, is_alone);
+        let until = lost.unwrap_or_else(|| request.last());
+        let is_meanwhile = |fault: &Fault| fault.from <= until && request.asked <= fault.to + AFTER;
+        let is_excused =
+            history.faults.iter().any(is_meanwhile) || stood_still(history, &neglected, request);
         // A deadline that was told long before is as exact as the process's clock.
         let inexact = ROUNDED + request.ttl / 100;
-        let is_early = request.seen.is_some() && lost + inexact < request.deadline;
-        if is_early && !history.losses().any(is_meanwhile) {
-            wrong.push(format!(
-                "loss: {} has lost `{}` {} ms sooner than it was told, and no server forgot it",
-                request.id,
-                request.lock,
-                (request.deadline - lost) / 1_000_000
-            ));
-        } else if !stood_still(history, request) && !history.faults.iter().any(is_meanwhile) {
-            wrong.push(format!(
-                "loss: {} has lost `{}`, which its client was to renew, and nothing was wrong",
+        let wrong = match lost {
+            Some(lost)
+                if request.seen.is_some()
+                    && lost + inexact < request.deadline
+                    && !history.losses().any(is_meanwhile) =>
+            {
+                Some(format!(
+                    "{} has lost `{}` {} ms sooner than it was told, and no server forgot it",
+                    request.id,
+                    request.lock,
+                    (request.deadline - lost) / 1_000_000
+                ))
+            }
+            Some(_) if !is_excused => Some(format!(
+                "{} has lost `{}`, which its client was to renew, and nothing was wrong",
                 request.id, request.lock
-            ));
+            )),
+            _ => None,
+        };
+        if wrong.is_some() || !is_excused {
+            verdict.note("loss", wrong);
         }
     }
-    wrong
 }
 
 /// When the holder learned that its lease was lost.
 fn lost(history: &History, request: &Request, is_alone: bool) -> Option<Nanos> {
-    request.granted?;
     let freed = request.freed.as_ref().filter(|(_, how)| is_alone && how == "lost");
     // A release whose answer was lost is sent again. By then the server may remember it no more: others
     // had the lock since, or the work counted as done for a moment alone.
@@ -68,15 +78,15 @@ fn lost(history: &History, request: &Request, is_alone: bool) -> Option<Nanos> {
 
 /// True if its process or its future stood still meanwhile, or that of a neighbour, which may have left
 /// it a lease that was granted long ago.
-fn stood_still(history: &History, request: &Request) -> bool {
+fn stood_still(history: &History, neglected: &[&Request], request: &Request) -> bool {
     let until = request.last();
     let is_own = |worker: &str| worker == request.worker();
-    let is_neglected = |it: &Request| {
+    let is_neglected = |it: &&Request| {
         let meanwhile =
             it.neglected.is_some_and(|(from, to, _)| from <= until && request.asked <= to);
         meanwhile && it.lock == request.lock && is_own(it.worker())
     };
-    history.requests.iter().any(is_neglected)
+    neglected.iter().any(is_neglected)
         || history.stops.iter().any(|(worker, from, to)| {
             is_own(worker) && *from <= until && request.asked <= *to + LATE_TIMERS
         })

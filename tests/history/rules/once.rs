@@ -9,9 +9,10 @@
 
 use std::collections::HashMap;
 
+use super::Verdict;
 use crate::history::{History, Request};
 
-pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
+pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdict) {
     let succeeded = of_lock.iter().filter_map(|request| {
         let (at, tick) = request.done.filter(|_| request.lasts.is_none())?;
         Some((at, format!("succeeded in tick {tick}"), *request))
@@ -22,31 +23,28 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
     });
     let mut all: Vec<_> = succeeded.chain(adopted).collect();
     all.sort_unstable_by_key(|(at, ..)| *at);
-    let (mut wrong, mut seen) = (Vec::new(), HashMap::<String, &Request>::new());
+    let mut seen = HashMap::<String, &Request>::new();
     for (at, what, request) in all {
-        if let Some(first) = seen.insert(what.clone(), request)
-            && !history.may_have_forgotten(first.asked, at)
-            && !history.may_run_again(&request.lock, first.asked, at)
-        {
-            wrong.push(format!(
-                "once: {} and {} both {what} of `{}`",
-                first.id, request.id, request.lock
-            ));
-        }
+        let first = seen.insert(what.clone(), request).filter(|first| {
+            !history.may_have_forgotten(first.asked, at)
+                && !history.may_run_again(&request.lock, first.asked, at)
+        });
+        let wrong = first.map(|first| {
+            format!("{} and {} both {what} of `{}`", first.id, request.id, request.lock)
+        });
+        verdict.note("once", wrong);
     }
-    wrong.extend(too_soon(history, of_lock));
-    wrong
+    too_soon(history, of_lock, verdict);
 }
 
 /// Those that got work which counted as done for them. When it was completed is known to lie between
 /// the call and its answer.
-fn too_soon(history: &History, of_lock: &[&Request]) -> Vec<String> {
+fn too_soon(history: &History, of_lock: &[&Request], verdict: &mut Verdict) {
     let done: Vec<_> = of_lock
         .iter()
         .filter_map(|it| Some((it.ended?, it.done?.0, *it)))
         .filter(|(.., it)| it.lasts.is_some())
         .collect();
-    let mut wrong = Vec::new();
     for request in of_lock {
         let (Some(granted), Some(lasts)) = (request.granted, request.lasts) else { continue };
         let counts = done.iter().find(|(called, answered, it)| {
@@ -57,15 +55,17 @@ fn too_soon(history: &History, of_lock: &[&Request]) -> Vec<String> {
                 && !history.may_run_again(&it.lock, it.asked, granted)
                 && !of_lock.iter().any(|other| other.granted.is_some_and(is_between))
         });
-        if let Some((called, _, it)) = counts {
-            wrong.push(format!(
-                "once: {} got the work of `{}`, which {} had completed {} ms before",
+        let wrong = counts.map(|(called, _, it)| {
+            format!(
+                "{} got the work of `{}`, which {} had completed {} ms before",
                 request.id,
                 request.lock,
                 it.id,
                 (granted - called) / 1_000_000
-            ));
+            )
+        });
+        if wrong.is_some() || done.iter().any(|(_, answered, _)| *answered <= request.asked) {
+            verdict.note("once: lasts", wrong);
         }
     }
-    wrong
 }

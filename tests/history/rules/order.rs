@@ -10,20 +10,19 @@
 
 use std::collections::HashMap;
 
+use super::Verdict;
 use super::waiting::answered;
 use crate::history::{History, Request};
 use crate::line::{Kind, Nanos};
 
 /// A request is in the server's queue this long after it was asked for. Until then, those who had the
-/// lock before may hand it on inside their process, for a third of its TTL.
-const QUEUED: Nanos = 1_200_000_000;
+/// lock before may hand it on inside their process: they begin no later than 20 ms after the grant.
+const QUEUED: Nanos = 300_000_000;
 
 /// A grant is heard of this much later at most, if nothing is wrong.
 const NEWS: Nanos = 500_000_000;
 
-/// How many grants came behind a waiter that was served before, and the violations.
-pub(super) fn pairs(history: &History, of_lock: &[&Request]) -> (u64, Vec<String>) {
-    let (mut in_order, mut wrong) = (0, Vec::new());
+pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdict) {
     let mut at_once = HashMap::<(&str, Nanos), u32>::new();
     for request in &history.requests {
         *at_once.entry((request.worker(), request.asked)).or_default() += 1;
@@ -73,20 +72,20 @@ pub(super) fn pairs(history: &History, of_lock: &[&Request]) -> (u64, Vec<String
             {
                 continue;
             }
-            if granted + NEWS < end {
-                wrong.push(format!(
-                    "order: {} got `{}` past {}, which had asked {} ms earlier",
+            let wrong = (granted + NEWS < end).then(|| {
+                format!(
+                    "{} got `{}` past {}, which had asked {} ms earlier",
                     other.id,
                     other.lock,
                     waiter.id,
                     (other.asked - waiter.asked) / 1_000_000
-                ));
-            } else if granted >= end && waiter.granted.is_some() {
-                in_order += 1;
+                )
+            });
+            if wrong.is_some() || granted >= end && waiter.granted.is_some() {
+                verdict.note("order", wrong);
             }
         }
     }
-    (in_order, wrong)
 }
 
 /// True if an owner may go ahead of others because it has the lock already.

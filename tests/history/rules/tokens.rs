@@ -13,6 +13,7 @@
 
 use std::collections::HashMap;
 
+use super::Verdict;
 use crate::history::{BLOCK, History, Request};
 use crate::line::{Effect, Nanos};
 
@@ -25,13 +26,13 @@ const AT_ONCE: Nanos = 1_000_000;
 /// For the time between the change of the clock and its line.
 const SLACK: Nanos = 500_000_000;
 
-pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
+pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdict) {
     let mut fenced: Vec<_> = of_lock
         .iter()
         .filter_map(|request| Some((request.held()?.0, request.token?, *request)))
         .collect();
     fenced.sort_unstable_by_key(|(granted, ..)| *granted);
-    let (mut wrong, mut seen) = (Vec::new(), HashMap::<u64, &Request>::new());
+    let mut seen = HashMap::<u64, &Request>::new();
     // The greatest token up to each grant.
     let mut greatest = Vec::<(Nanos, u64, &Request)>::new();
     for (granted, token, request) in fenced {
@@ -43,7 +44,7 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
             && !is_same(other, request)
             && !is_excused()
         {
-            wrong.push(format!(
+            verdict.wrong.push(format!(
                 "token: {} and {} both have {token} of `{}`",
                 other.id, request.id, request.lock
             ));
@@ -61,13 +62,15 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
             greatest.last().copied()
         };
         if let Some((_, most, other)) = before
-            && token < most
-            && !is_excused()
+            && (token >= most || !is_excused())
         {
-            wrong.push(format!(
-                "token: {} got {token} of `{}` after {} got {most}",
-                request.id, request.lock, other.id
-            ));
+            let wrong = (token < most).then(|| {
+                format!(
+                    "{} got {token} of `{}` after {} got {most}",
+                    request.id, request.lock, other.id
+                )
+            });
+            verdict.note("token", wrong);
         }
         if is_replaced() {
             continue;
@@ -78,7 +81,6 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
         };
         greatest.push(most);
     }
-    wrong
 }
 
 /// True if another request of the process, which was asked for before the server forgot something, had a

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::Verdict;
 use crate::history::{History, Request};
 use crate::line::{Effect, Nanos};
 
@@ -18,8 +19,7 @@ const NEWS: Nanos = 3_000_000_000;
 /// believes it to be alive, and as its offer lasts then.
 const NEGLECTED: Nanos = 7_000_000_000;
 
-pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
-    let mut wrong = Vec::new();
+pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdict) {
     for waiter in of_lock {
         let end = answered(history, waiter);
         if end.saturating_sub(waiter.asked) <= BOUND {
@@ -46,16 +46,16 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
         let own = history.stops.iter().filter(|(worker, ..)| worker == waiter.worker());
         covers.extend(own.map(|(_, from, to)| (*from, *to)));
         let gap = longest_gap((waiter.asked, end), covers);
-        if gap > BOUND {
-            wrong.push(format!(
-                "waiting: {} waited for `{}` while nobody could hold it for {} ms",
+        let wrong = (gap > BOUND).then(|| {
+            format!(
+                "{} waited for `{}` while nobody could hold it for {} ms",
                 waiter.id,
                 waiter.lock,
                 gap / 1_000_000
-            ));
-        }
+            )
+        });
+        verdict.note("waiting", wrong);
     }
-    wrong
 }
 
 /// When the caller had its answer, or could not have one any more.

@@ -19,6 +19,7 @@ pub use self::host::{BEGINNING_US, Condition, Host};
 pub use self::links::{Cut, Fate, LONGEST_STALL, LinkFaults, Links};
 pub use self::stream::SimulatedConnection;
 use self::stream::{Pipe, Side, lock};
+use crate::oracle::CLIENT;
 use crate::server::session::SessionId;
 use crate::trace::Trace;
 
@@ -82,6 +83,8 @@ pub struct Network {
     next_connection: ConnectionId,
     /// The processes that have just tried a connection of which a way is lost.
     tried: BTreeSet<ProcessId>,
+    /// The processes of the clients that have made requests.
+    clients: BTreeMap<Vec<u8>, ProcessId>,
     /// The servers that have ended, and have not come back with their keys.
     ended: BTreeMap<SocketAddr, Ended>,
     pub links: Links,
@@ -101,6 +104,7 @@ impl Network {
             connections: BTreeMap::new(),
             next_connection: 1,
             tried: BTreeSet::new(),
+            clients: BTreeMap::new(),
             ended: BTreeMap::new(),
             links: Links::default(),
             rng,
@@ -137,6 +141,11 @@ impl Network {
     /// How long the lease of a token lasts on a server, in true time; `None` if nobody has it.
     pub(crate) fn lasts(&self, now: Micros, lock: &str, token: u64) -> Option<Micros> {
         self.hosts.values().filter_map(|it| it.lasts(now, lock, token)).max()
+    }
+
+    /// The process whose client has made a request, if it has called a script.
+    pub(crate) fn process_of(&self, request: &[u8]) -> Option<ProcessId> {
+        self.clients.get(request.get(..CLIENT)?).copied()
     }
 
     /// True time.
@@ -203,6 +212,8 @@ impl Network {
     pub(crate) fn close(&mut self, id: ConnectionId, at: Micros) {
         self.see_end(id, at);
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        // Who has left it is not misled by it.
+        connection.is_tried = true;
         if connection.lost == Some(Way::There) {
             return;
         }
@@ -296,6 +307,10 @@ impl Network {
                 }
                 self.trace.count(self.now, id, &bytes);
                 host.receive(session, &bytes, self.now);
+                for client in host.server.take_callers() {
+                    // Somebody else may use its name afterwards.
+                    self.clients.entry(client).or_insert(connection.process);
+                }
                 for call in host.server.take_told() {
                     let process = connection.process;
                     self.trace.show(self.now, &format!("p{process} calls {address}: {call}"));

@@ -10,6 +10,7 @@ mod call;
 mod change;
 mod format;
 mod grants;
+mod heard;
 mod known;
 mod limits;
 mod overview;
@@ -20,20 +21,22 @@ mod shape;
 mod stored;
 mod successes;
 mod tokens;
-mod unheard;
 mod unwritten;
 mod waiters;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use leasehold_history::Judged;
+
 use self::appointments::Appointments;
-pub use self::appointments::Late;
+pub use self::appointments::Due;
 pub use self::awaited::{Awaited, awaited};
 use self::call::{Call, Script, Verb};
 use self::change::Change;
 pub(crate) use self::format::CLIENT;
-pub(crate) use self::grants::{BLOCK, Grants, known_grants};
+pub(crate) use self::grants::{Grants, known_grants};
+pub use self::heard::{Waiting, heard};
 pub(crate) use self::known::{Known, known};
 use self::limits::Limits;
 pub use self::overview::overview;
@@ -43,7 +46,6 @@ use self::shadow::Around;
 use self::stored::{Place, Stored};
 use self::successes::Successes;
 use self::tokens::{Noted, Tokens};
-pub use self::unheard::{Unheard, unheard};
 use crate::server::cluster::Cluster;
 use crate::server::core::{Channel, Core};
 use crate::server::keyspace::Keyspace;
@@ -69,10 +71,10 @@ pub struct Oracle {
     pub violations: Vec<String>,
     /// The calls since they were last taken, in words; `None` if nobody reads them.
     told: Option<Vec<String>>,
-    /// How many calls it has judged.
-    pub judged: u64,
-    /// How many of them it has compared with the rules.
-    pub shadowed: u64,
+    /// The clients that have made requests since they were last taken.
+    callers: BTreeSet<Vec<u8>>,
+    /// How often each of its rules has judged something.
+    pub judged: Judged,
 }
 
 /// The locks of a call before its script runs.
@@ -108,6 +110,11 @@ impl Oracle {
         self.told.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// The clients that have made requests since they were last taken.
+    pub(crate) fn take_callers(&mut self) -> BTreeSet<Vec<u8>> {
+        std::mem::take(&mut self.callers)
+    }
+
     /// Looks at the locks of a call. `rest` is what stands behind the script's hash.
     pub(crate) fn before(
         &mut self,
@@ -131,12 +138,13 @@ impl Oracle {
             self.blame(&format!("{} is called otherwise than its header says", script.about.name));
             return None;
         };
+        self.callers.extend(call.client().map(<[u8]>::to_vec));
         let now_us = core.now_us;
         let keyspace = core.databases.get(&database);
         let (locks, noted) = look(keyspace, &call, now_us);
         let rates = rates::pictures(keyspace, &call, now_us);
         if let Some(keyspace) = keyspace {
-            for problem in self.limits.problems(keyspace, &call, now_us) {
+            for problem in self.limits.problems(keyspace, &call, now_us, &mut self.judged) {
                 self.blame(&format!("{} {problem}", short(&call, &Reply::Nil)));
             }
         }
@@ -156,12 +164,13 @@ impl Oracle {
         for (place, stored) in &mut after {
             self.note_ended(place, stored);
         }
-        self.judged += 1;
+        self.judged.note("call");
         if let Some(told) = &mut self.told {
             told.push(short(&call, reply));
         }
         let mut problems = Vec::new();
         for (place, stored) in after.iter().filter(|(_, stored)| !stored.is_foreign) {
+            self.judged.note("shape");
             let mut found = shape::problems(stored);
             if core.cluster.is_some() {
                 // A slot that moves takes the rest of its keys' times along, and the ends of leases by
@@ -176,11 +185,15 @@ impl Oracle {
             let keyspace = core.databases.get(&before.database);
             let after = rates::pictures(keyspace, &call, before.now_us);
             let rates = (&before.rates, &after);
+            self.judged.note("rates of a server");
             problems.extend(self.rates.problems(&call, rates, reply, before.now_us));
         }
         let has_moving_slot = core.cluster.as_ref().is_some_and(Cluster::has_moving_slot);
-        problems
-            .extend(failures(reply, has_moving_slot).chain(unwritten::problem(core, &call, reply)));
+        problems.extend(failures(reply, has_moving_slot));
+        if unwritten::is_confirmed(&call, reply) {
+            self.judged.note("unwritten");
+            problems.extend(unwritten::problem(core));
+        }
         // After an error, a part of the script may have run.
         if !matches!(reply, Reply::Error(_)) {
             let change = |(place, after)| Change {
@@ -197,8 +210,11 @@ impl Oracle {
             for change in &changes {
                 self.appointments.note(change, before.now_us);
                 self.grants.note(change, core.journal.offset());
-                let successes = self.successes.problems(change);
-                let found = [change.problems(), self.tokens.problems(change), successes].concat();
+                self.judged.note("change");
+                let judged = &mut self.judged;
+                let tokens = self.tokens.problems(change, judged);
+                let successes = self.successes.problems(change, judged);
+                let found = [change.problems(), tokens, successes].concat();
                 let place = change.place;
                 problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
             }
@@ -217,7 +233,7 @@ impl Oracle {
             let locks = (&before.locks, &after);
             let run =
                 is_compared.then(|| shadow::problems(&call, locks, &changes, &around)).flatten();
-            self.shadowed += u64::from(run.is_some());
+            self.judged.add("shadow", u64::from(run.is_some()));
             problems.extend(run.unwrap_or_default());
         }
         self.tokens.remember(noted, &after);
@@ -227,9 +243,9 @@ impl Oracle {
         }
     }
 
-    /// The waiters that were told to ask again by now, and have not.
-    pub fn late(&mut self, core: &Core) -> Vec<Late> {
-        self.appointments.late(core)
+    /// The waiters that were told when to ask again.
+    pub fn due(&mut self, core: &Core) -> Vec<Due> {
+        self.appointments.due(core)
     }
 
     /// How often something was taken from rates, and how often that was given back.

@@ -38,7 +38,7 @@ use self::request::Args;
 use self::script::Scripts;
 use self::sentinel::Kind;
 use self::session::{Session, SessionId};
-use crate::oracle::{BLOCK, Late, Oracle, known_grants};
+use crate::oracle::{Due, Oracle, known_grants};
 
 /// What a server says of itself, and what it asks of its clients.
 #[derive(Clone, Debug)]
@@ -116,15 +116,15 @@ impl Server {
         self.oracle.as_mut().map(|it| std::mem::take(&mut it.violations)).unwrap_or_default()
     }
 
-    /// The waiters that were told to ask again by now, and have not.
-    pub fn late(&mut self) -> Vec<Late> {
+    /// The waiters that were told when to ask again.
+    pub fn due(&mut self) -> Vec<Due> {
         let Some(oracle) = &mut self.oracle else { return Vec::new() };
         // Who was told by a master that is none any more asks the next one.
         if self.core.borrow().role != Role::Master {
             oracle.forget_appointments();
             return Vec::new();
         }
-        oracle.late(&self.core.borrow())
+        oracle.due(&self.core.borrow())
     }
 
     pub(crate) fn is_master(&self) -> bool {
@@ -152,13 +152,18 @@ impl Server {
 
     /// When the lease of a token ends, in milliseconds of its clock, if somebody has it.
     pub(crate) fn lease_end(&self, lock: &str, token: u64) -> Option<i64> {
-        let (first, ends_ms) = *known_grants(&self.core.borrow()).get(lock)?;
-        (first..first + BLOCK).contains(&token).then_some(ends_ms)
+        let (now, ends_ms) = *known_grants(&self.core.borrow()).get(lock)?;
+        self.oracle.as_ref()?.grants().is_of(lock, token, now).then_some(ends_ms)
     }
 
     /// The calls since they were last taken, where its oracle keeps them.
     pub(crate) fn take_told(&mut self) -> Vec<String> {
         self.oracle.as_mut().map(Oracle::take_told).unwrap_or_default()
+    }
+
+    /// The clients that have made requests since they were last taken, where an oracle looks.
+    pub(crate) fn take_callers(&mut self) -> BTreeSet<Vec<u8>> {
+        self.oracle.as_mut().map(Oracle::take_callers).unwrap_or_default()
     }
 
     /// The oracle, if there is one.

@@ -27,6 +27,7 @@ mod plan;
 mod quiet;
 mod rates;
 mod refusals;
+mod rules;
 mod script_lines;
 mod servers;
 mod shared;
@@ -42,13 +43,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use leasehold_history::check;
+use leasehold_history::{Judged, Verdict, check};
 
 pub use self::client_mistakes::{CLIENT_MISTAKES, ClientMistake};
 use self::director::Director;
 pub use self::faults::Fault;
 pub use self::mistakes::{MISTAKES, Mistake};
 pub use self::plan::{Deployment, Only, Plan};
+pub use self::rules::{rule_named, rules_that_judged_nothing};
 pub use self::script_lines::ScriptLine;
 use self::servers::Servers;
 use self::shared::Shared;
@@ -73,6 +75,8 @@ pub struct Report {
     pub requests: u64,
     pub grants: u64,
     pub violations: Vec<String>,
+    /// How often each rule has judged something.
+    pub judged: Judged,
 }
 
 /// Runs a world.
@@ -91,22 +95,28 @@ pub fn run(plan: &Plan) -> Report {
     if !is_found {
         finish(&mut director, &shared);
     }
-    let (history, hash, mut violations) = shared.take();
-    // A quorum has no queue.
-    let has_queue = !matches!(plan.deployment, Deployment::Quorum(_));
+    let Verdict { wrong: mut violations, mut judged } = shared.take_verdict();
+    let (history, hash) = shared.take_history();
     if !is_found {
-        let found = check(&history).into_iter();
-        violations.extend(found.filter(|it| has_queue || !it.starts_with("order")));
+        let has_queue = !matches!(plan.deployment, Deployment::Quorum(_));
+        let of_history = check(&history, has_queue);
+        violations.extend(of_history.wrong);
+        judged += &of_history.judged;
     }
     let addresses = director.servers.data().to_vec();
     for address in addresses {
         let mut network = network.borrow_mut();
-        violations.extend(network.host(address).server.take_violations());
+        let server = &mut network.host(address).server;
+        violations.extend(server.take_violations());
+        if let Some(oracle) = server.oracle() {
+            judged += &oracle.judged;
+        }
     }
     violations.truncate(20);
     let figures = history.figures();
     let hash = hash ^ network.borrow().trace.hash().rotate_left(1);
-    Report { hash, requests: figures.get("asked"), grants: figures.get("granted"), violations }
+    let (requests, grants) = (figures.get("asked"), figures.get("granted"));
+    Report { hash, requests, grants, violations, judged }
 }
 
 /// The processes work, and things go wrong.
@@ -170,12 +180,9 @@ fn finish(director: &mut Director, shared: &Shared) {
         shared.violation(standstill::told(director, shared));
         return;
     }
-    let Some(wrong) = last_jobs::look(director, shared) else {
+    if last_jobs::look(director, shared).is_none() {
         shared.violation(standstill::told(director, shared));
         return;
-    };
-    for wrong in wrong {
-        shared.violation(wrong);
     }
     let over = director.now() + 4 * 60 * SECOND;
     while director.now() < over {
@@ -183,9 +190,7 @@ fn finish(director: &mut Director, shared: &Shared) {
         director.network().run_until(until);
         director.turn_servers();
     }
-    if let Some(wrong) = rates::check(director, shared.all_used_rates()) {
-        shared.violation(wrong);
-    }
+    rates::check(director);
     let left = end::leftovers(&mut director.network());
     if !left.is_empty() {
         shared.violation(format!("left: {left:?}"));

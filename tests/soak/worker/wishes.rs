@@ -127,6 +127,15 @@ impl Wish {
         Self { ticket: Some(ticket), ..Self::plain(vec![part], owner, ttl) }
     }
 
+    /// True if its client renews its lease, and in time: shorter ones end while a busy machine lets their
+    /// process wait. Whether one is renewed that is taken over was said by the request before.
+    pub(super) fn is_kept(&self) -> bool {
+        self.is_renewed
+            && self.max_hold.is_none()
+            && self.ticket.is_none()
+            && self.ttl >= Duration::from_secs(1)
+    }
+
     /// True if its lease may go to another process.
     pub(super) fn may_be_detached(&self, client: &Client) -> bool {
         matches!(client, Client::All(_))

@@ -55,6 +55,13 @@ impl Network {
         }
     }
 
+    /// True if a process has seen that a server has ended which had granted a lock, and is back without its keys
+    /// or not at all.
+    pub(crate) fn has_seen_end(&self, process: ProcessId, lock: &str) -> bool {
+        let mut ended = self.ended.values();
+        ended.any(|it| it.seen.contains_key(&process) && it.granted.contains_key(lock))
+    }
+
     /// When a process had seen that the server has ended which granted a token, if no server that is up knows
     /// that grant.
     pub(crate) fn knows_of_loss(

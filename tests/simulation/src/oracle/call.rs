@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use leasehold::store::redis::{About, scripts};
 
-use super::format::{Holder, ID, number};
+use super::format::{CLIENT, Holder, ID, number};
 use super::stored::Place;
 
 /// The rule of a script: the kind of lock that it is for.
@@ -356,6 +356,26 @@ impl<'a> Call<'a> {
     /// The requests for a lock.
     pub(super) fn of(&self, place: &Place) -> impl Iterator<Item = &Request<'a>> {
         self.requests.iter().filter(move |it| self.places[it.nth] == *place)
+    }
+
+    /// The client that calls, if the script is for its own requests.
+    pub(super) fn client(&self) -> Option<&'a [u8]> {
+        use Verb::{
+            Acquire, AcquireAll, AcquireOnce, Cancel, Complete, Linger, Release, Renew, Vote,
+        };
+        let is_own = matches!(
+            self.script.verb,
+            Acquire
+                | AcquireAll
+                | AcquireOnce
+                | Cancel
+                | Complete
+                | Linger
+                | Release
+                | Renew
+                | Vote
+        );
+        self.requests.first().filter(|_| is_own)?.name.get(..CLIENT)
     }
 
     /// The key in which the server notes the greatest token, where it does.

@@ -9,12 +9,14 @@ use super::overview::locks;
 use crate::server::core::Core;
 
 /// How many tokens a grant reserves.
-pub(crate) const BLOCK: u64 = 64;
+const BLOCK: u64 = 64;
 
 /// A grant, or the token that a client has asked for to keep its lease.
 #[derive(Clone, Copy, Debug)]
 struct Grant {
     is_kept: bool,
+    /// The token that the lease had before, where an idle lease was given another one.
+    before: Option<u64>,
     /// The changes that the server had made before.
     offset: u64,
 }
@@ -29,11 +31,13 @@ impl Grants {
     pub(super) fn note(&mut self, change: &Change<'_>, offset: u64) {
         let Some(token) = change.after.record().map(Record::token) else { return };
         let of_lock = self.0.entry(change.place.name()).or_default();
-        if change.before.record().map(Record::token) != Some(token) {
+        let before = change.before.record().map(Record::token);
+        if before != Some(token) {
             let is_kept = matches!(change.verb(), Verb::Linger | Verb::Repair);
-            of_lock.insert(token, Grant { is_kept, offset });
+            let before = before.filter(|_| change.verb() == Verb::Linger);
+            of_lock.insert(token, Grant { is_kept, before, offset });
         } else if change.verb().grants() {
-            let known = Grant { is_kept: false, offset: offset.saturating_sub(1) };
+            let known = Grant { is_kept: false, before: None, offset: offset.saturating_sub(1) };
             of_lock.entry(token).or_insert(known);
         }
     }
@@ -52,6 +56,14 @@ impl Grants {
     /// The first token of the grant that a token is from, if this server has made it.
     pub(crate) fn first(&self, lock: &str, token: u64) -> Option<u64> {
         self.of(lock, token).map(|(first, _)| first)
+    }
+
+    /// True if a token is from the grant of the lease whose token the server has now, or from one that this lease
+    /// had before.
+    pub(crate) fn is_of(&self, lock: &str, token: u64, now: u64) -> bool {
+        let before = |at: &u64| self.0.get(lock)?.get(at)?.before;
+        std::iter::successors(Some(now), before)
+            .any(|first| (first..first + BLOCK).contains(&token))
     }
 
     /// Whether the grant that a token is from was confirmed by a replica, if this server has made it.

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use leasehold_history::Judged;
+
 use super::call::Call;
 use super::format::CLIENT;
 use crate::server::keyspace::{Keyspace, Value};
@@ -30,6 +32,7 @@ impl Limits {
         keyspace: &Keyspace,
         call: &Call<'_>,
         now_us: i64,
+        judged: &mut Judged,
     ) -> Vec<String> {
         if !(0..SILENT_US).contains(&(now_us - self.now_us)) {
             // The clock was set, or the server was away.
@@ -52,6 +55,7 @@ impl Limits {
             let (since, _) = self.in_touch.get(&request.name[..CLIENT])?;
             let limit = limit(value)?;
             let is_known = now_us - set.max(since) > KNOWN_US;
+            judged.add("limits of operators", u64::from(is_known));
             (is_known && asked != limit)
                 .then(|| format!("it asks with a limit of {asked}, and {limit} holds for long"))
         });

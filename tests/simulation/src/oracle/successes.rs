@@ -13,6 +13,8 @@
 
 use std::collections::BTreeMap;
 
+use leasehold_history::Judged;
+
 use super::call::{Request, Verb};
 use super::change::{Change, shown};
 use super::stored::{Place, Stored};
@@ -82,7 +84,7 @@ pub(super) struct Successes {
 
 impl Successes {
     /// Judges a call about the work under a mutex.
-    pub(super) fn problems(&mut self, change: &Change<'_>) -> Vec<String> {
+    pub(super) fn problems(&mut self, change: &Change<'_>, judged: &mut Judged) -> Vec<String> {
         let verb = change.verb();
         let is_known = self.of.contains_key(change.place);
         if !is_known && !matches!(verb, Verb::AcquireOnce | Verb::Complete | Verb::RunAgain) {
@@ -101,6 +103,8 @@ impl Successes {
                 }
                 (Verb::Complete, [1]) if work.is_new(request) => {
                     self.count += 1;
+                    // Before it was another one, which the server remembers.
+                    judged.add("successes of a server", u64::from(work.last.is_some()));
                     found.extend(work.succeeded(request, now_ms));
                 }
                 (Verb::RunAgain, _) => work.last = None,

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use leasehold_history::Judged;
+
 use super::call::Verb;
 use super::change::{Change, shown};
 use super::format::{Mode, Record, number};
@@ -71,7 +73,7 @@ impl Tokens {
     }
 
     /// Checks the tokens of a change.
-    pub(super) fn problems(&mut self, change: &Change<'_>) -> Vec<String> {
+    pub(super) fn problems(&mut self, change: &Change<'_>, judged: &mut Judged) -> Vec<String> {
         let mut found = Vec::new();
         let (before, after) = (change.before.record(), change.after.record());
         let was = before.map_or(0, Record::token);
@@ -95,8 +97,11 @@ impl Tokens {
         let has_used_one = self.used_one.remove(change.place);
         let is_block = !has_used_one && !matches!(verb, Verb::Linger | Verb::Repair);
         let least = if is_block { BLOCK } else { 1 };
-        if token != was && !is_restored && !may_fall && known > 0 && token < known + least {
-            found.push(format!("token {token} after {known}"));
+        if token != was && !is_restored && !may_fall && known > 0 {
+            judged.note("tokens of a server");
+            if token < known + least {
+                found.push(format!("token {token} after {known}"));
+            }
         }
         *greatest = token.max(*greatest);
         for ask in change.call.of(change.place).filter(|_| verb.grants() || verb == Verb::Linger) {

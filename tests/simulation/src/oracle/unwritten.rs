@@ -5,12 +5,17 @@ use super::call::{Call, Verb};
 use crate::server::core::Core;
 use crate::server::reply::Reply;
 
-/// What is wrong with a call whose command has not ended yet.
-pub(super) fn problem(core: &Core, call: &Call<'_>, reply: &Reply) -> Option<String> {
+/// Returns true if a client may wait until replicas have what this call has written.
+pub(super) fn is_confirmed(call: &Call<'_>, reply: &Reply) -> bool {
     use Verb::{Acquire, AcquireAll, AcquireOnce, Adopt, Complete, Take};
     let verb = call.script.verb;
     let is_confirmed = matches!(verb, Acquire | AcquireOnce | AcquireAll | Adopt | Complete | Take);
-    let is_unwritten = is_confirmed && is_success(reply) && !core.journal.has_effect();
+    is_confirmed && is_success(reply)
+}
+
+/// What is wrong with such a call, before its command has ended.
+pub(super) fn problem(core: &Core) -> Option<String> {
+    let is_unwritten = !core.journal.has_effect();
     is_unwritten.then(|| "it succeeds, and writes nothing that replicas can confirm".to_owned())
 }
 

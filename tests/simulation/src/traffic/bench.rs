@@ -77,8 +77,9 @@ pub fn watched<F: Future<Output = ()>>(
         enter(None);
         let mut server = bench.server.borrow_mut();
         let oracle = server.oracle().expect("it watches");
-        assert!(oracle.judged > 0, "it has judged no call");
-        let counts = [oracle.judged, oracle.shadowed, oracle.successes()];
+        let [judged, shadowed] = ["call", "shadow"].map(|rule| oracle.judged.get(rule));
+        assert!(judged > 0, "it has judged no call");
+        let counts = [judged, shadowed, oracle.successes()];
         (std::mem::take(&mut oracle.violations), counts)
     })
 }

@@ -39,7 +39,7 @@ pub(super) struct Director {
     plan: Plan,
     network: Rc<RefCell<Network>>,
     pub(super) servers: Servers,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) processes: Vec<Process>,
     /// All processes that were ever started.
     started: usize,
@@ -70,7 +70,7 @@ impl Director {
         rng: Rng,
     ) -> Self {
         Self {
-            version: Version::first(plan.may_kill),
+            version: Version::first(plan.may_kill, plan.pace),
             plan,
             network,
             servers,
@@ -254,11 +254,10 @@ impl Director {
         let mut liveness = std::mem::take(&mut self.liveness);
         let mut listeners = std::mem::take(&mut self.listeners);
         let mut orphans = std::mem::take(&mut self.orphans);
-        let found =
-            [liveness.look(self), listeners.look(self), orphans.look(self), refusals::look(self)];
-        for found in found.into_iter().flatten() {
-            self.shared.violation(found);
-        }
+        liveness.look(self);
+        listeners.look(self);
+        orphans.look(self);
+        refusals::look(self);
         (self.liveness, self.listeners, self.orphans) = (liveness, listeners, orphans);
     }
 
@@ -280,11 +279,6 @@ impl Director {
     /// The processes of these requests may have ended them on a server that another one has replaced.
     pub(super) fn excuse_orphans(&mut self, revived: BTreeSet<Vec<u8>>) {
         self.orphans.excuse(revived);
-    }
-
-    /// The requests that the store has failed since the last call.
-    pub(super) fn failed(&self) -> Vec<String> {
-        self.shared.take_failed()
     }
 
     /// How many requests of a process for a lock its server may have.

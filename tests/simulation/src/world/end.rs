@@ -45,6 +45,7 @@ pub(super) async fn ask_for_all(worker: Worker) {
             let error = match acquired {
                 Ok(guard) => {
                     worker.got(&guard, &ids, &wish, at);
+                    worker.shared.judge("at the end", None);
                     worker.hold(guard, &ids, &wish, &mut Rng::with_seed(0)).await;
                     break;
                 }
@@ -57,7 +58,8 @@ pub(super) async fn ask_for_all(worker: Worker) {
                 sleep(Duration::from_millis(500)).await;
                 continue;
             }
-            worker.shared.violation(format!("at the end {lock} is not free: {why}: {error}"));
+            let wrong = format!("{lock} is not free: {why}: {error}");
+            worker.shared.judge("at the end", Some(wrong));
             break;
         }
     }

@@ -28,7 +28,7 @@ fn id_of(lease: &Lease, ids: &[String], wish: &Wish) -> String {
 impl Worker {
     /// Notes what was granted.
     pub(super) fn got(&self, guard: &Guard, ids: &[String], wish: &Wish, at: Nanos) {
-        self.expect_open(wish, at);
+        self.expect_open(wish, at, true);
         for lease in guard.leases() {
             let id = id_of(lease, ids, wish);
             let token = self.got_one(&lease.handle(), &id, at);
@@ -54,8 +54,8 @@ impl Worker {
     pub(super) async fn hold(&self, guard: Guard, ids: &[String], wish: &Wish, rng: &mut Rng) {
         let time = match rng.u8(..20) {
             0 => millis(rng, 0..3_000),
-            1..=4 => millis(rng, 0..150),
-            _ => millis(rng, 0..8),
+            1..=4 => millis(rng, 0..150 * self.version.pace),
+            _ => millis(rng, 0..8 * self.version.pace),
         };
         let renews = rng.u8(..8) == 0;
         let looking = Box::pin(self.look_for(&guard, ids, wish, time, renews));
@@ -121,31 +121,35 @@ impl Worker {
     /// After a lost connection, a client asks before it takes up an idle lease: the server may have
     /// forgotten it.
     fn expect_asked(&self, lock: &str, id: &str, token: u64) {
-        let mut seen = None;
+        let (mut has_seen, mut seen) = (false, None);
         process::in_network(|network, now| {
+            has_seen = network.has_seen_end(process::id(), lock);
             seen = network.knows_of_loss(process::id(), lock, token, now);
         });
-        let Some(seen) = seen else { return };
-        if self.shared.was_idle(id, seen) {
-            self.shared.violation(format!(
-                "idle: {} takes up `{lock}` by {token} for {id}, asks nobody, and knows since {} that \
-                 the server has ended",
+        if !has_seen {
+            return;
+        }
+        let is_idle = seen.filter(|seen| self.shared.was_idle(id, *seen));
+        let wrong = is_idle.map(|seen| {
+            format!(
+                "{} takes up `{lock}` by {token} for {id}, asks nobody, and knows since {} that the \
+                 server has ended",
                 self.name,
                 time(seen)
-            ));
-        }
+            )
+        });
+        self.shared.judge("idle", wrong);
     }
 
     /// With `sync_replicas`, a grant counts only once a replica has it.
     fn expect_confirmed(&self, lock: &str, token: u64) {
         let mut is_confirmed = None;
         process::in_network(|network, _| is_confirmed = network.is_confirmed(lock, token));
-        if is_confirmed == Some(false) {
-            let name = &self.name;
-            self.shared.violation(format!(
-                "sync: {name} has `{lock}` by {token}, and no replica has confirmed that"
-            ));
-        }
+        let Some(is_confirmed) = is_confirmed else { return };
+        let wrong = (!is_confirmed).then(|| {
+            format!("{} has `{lock}` by {token}, and no replica has confirmed that", self.name)
+        });
+        self.shared.judge("sync", wrong);
     }
 
     /// A holder believes in its lease for no longer than the server does. Where servers vote, or one may
@@ -158,13 +162,15 @@ impl Worker {
         let (lock, mut lasts) = (lease.key().as_ref(), None);
         process::in_network(|network, now| lasts = network.lasts(now, lock, u64::from(token)));
         let left = self.clocks.promised(ttl.max(LONGEST_LIVE), process::lasts(left));
-        if let Some(lasts) = lasts.map(Duration::from_micros).filter(|it| *it < left) {
-            self.shared.violation(format!(
-                "belief: {} takes `{lock}` for its own for {left:?}, and the server for {lasts:?}, at {} ns",
+        let Some(lasts) = lasts.map(Duration::from_micros) else { return };
+        let wrong = (lasts < left).then(|| {
+            format!(
+                "{} takes `{lock}` for its own for {left:?}, and the server for {lasts:?}, at {} ns",
                 self.name,
                 now()
-            ));
-        }
+            )
+        });
+        self.shared.judge("belief", wrong);
     }
 
     /// Notes that a holder believes in its lease, and for how long it may.

@@ -69,22 +69,22 @@ impl JobRuns {
         self.0.iter().find(|run| (from..=to).contains(&run.begun))
     }
 
-    /// The ticks of a period that have had no success within the bound, in words. For all this time, processes
-    /// were there that could run them. A tick that is over before has no bound.
-    pub(super) fn missed(
+    /// The ticks of a period, and of each that has had no success within the bound that, in words. For all this
+    /// time, processes were there that could run them. A tick that is over before has no bound.
+    pub(super) fn ticks(
         &self,
         period: Duration,
         (from, to): (Micros, Micros),
         bound: Duration,
-    ) -> Vec<String> {
+    ) -> Vec<Option<String>> {
         let Some(first) = self.first(from, to) else {
-            return vec![format!("no job has run within {} s", (to - from) / 1_000_000)];
+            return vec![Some(format!("no job has run within {} s", (to - from) / 1_000_000))];
         };
         let (period, bound) = (micros(period), micros(bound));
         // By how much the server's clock differs; an answer travels for some milliseconds.
         let ahead = first.granted.saturating_sub(first.begun);
         let (from, to) = (from + ahead, to + ahead);
-        let mut missed = Vec::new();
+        let mut ticks = Vec::new();
         let mut tick = from / period * period;
         while tick < to {
             let until = tick.max(from) + bound;
@@ -92,15 +92,18 @@ impl JobRuns {
                 let in_time = run.ended.is_some_and(|at| at + ahead <= until);
                 run.has_succeeded && in_time && (tick..tick + period).contains(&run.granted)
             };
-            if until <= to.min(tick + period) && !self.0.iter().any(|run| counts(&run)) {
-                missed.push(format!(
-                    "a job of {} s has no success {} ms after its tick began",
-                    period / 1_000_000,
-                    (until - tick) / 1_000
-                ));
+            if until <= to.min(tick + period) {
+                let is_missed = !self.0.iter().any(|run| counts(&run));
+                ticks.push(is_missed.then(|| {
+                    format!(
+                        "a job of {} s has no success {} ms after its tick began",
+                        period / 1_000_000,
+                        (until - tick) / 1_000
+                    )
+                }));
             }
             tick += period;
         }
-        missed
+        ticks
     }
 }

@@ -82,23 +82,21 @@ impl Worker {
     }
 }
 
-/// Returns what is wrong, in words. `None` if somebody does not end.
-pub(super) fn look(director: &mut Director, shared: &Shared) -> Option<Vec<String>> {
+/// Returns `None` if somebody does not end.
+pub(super) fn look(director: &mut Director, shared: &Shared) -> Option<()> {
     if director.is_quorum() {
-        return Some(Vec::new());
+        return Some(());
     }
-    let mut found = Vec::new();
     // What counts as done may lie ahead of a clock that was set back.
-    found.extend(run_again(director, shared, AGAIN));
-    found.extend(two_versions(director, shared));
+    run_again(director, shared, AGAIN);
+    two_versions(director, shared);
     end_all(director, shared)?;
-    found.extend(again_and_again(director, shared));
-    end_all(director, shared)?;
-    Some(found)
+    again_and_again(director, shared);
+    end_all(director, shared)
 }
 
 /// A deploy changes the period, and a process dies.
-fn two_versions(director: &mut Director, shared: &Shared) -> Vec<String> {
+fn two_versions(director: &mut Director, shared: &Shared) {
     let began = director.now();
     let old = [(); 2].map(|()| offer(director, OLD));
     drive(director, 6 * SECOND);
@@ -114,47 +112,52 @@ fn two_versions(director: &mut Director, shared: &Shared) -> Vec<String> {
     drive(director, 7 * SECOND);
     let now = director.now();
     let old_until = if dead.as_ref() == Some(&old[1]) { died } else { now };
-    shared.with_job_runs(|runs| {
-        let old = runs.missed(OLD, (began, old_until), BOUND);
-        [old, runs.missed(NEW, (deployed, now), BOUND)].concat()
-    })
+    let ticks = shared.with_job_runs(|runs| {
+        let old = runs.ticks(OLD, (began, old_until), BOUND);
+        [old, runs.ticks(NEW, (deployed, now), BOUND)].concat()
+    });
+    for missed in ticks {
+        shared.judge("job", missed);
+    }
 }
 
 /// While all sleep for long, an operator lets the work run again; and once more after all connections were
 /// lost.
-fn again_and_again(director: &mut Director, shared: &Shared) -> Vec<String> {
+fn again_and_again(director: &mut Director, shared: &Shared) {
     offer(director, LONG);
     offer(director, LONG);
     drive(director, 2 * SECOND);
-    let mut found = run_again(director, shared, AGAIN);
+    run_again(director, shared, AGAIN);
     director.end_connections();
     drive(director, CONNECTS);
-    found.extend(run_again(director, shared, AGAIN));
+    run_again(director, shared, AGAIN);
     // A minute takes a while.
     if director.is_one_of(3) {
         director.end_connections();
         drive(director, SECOND);
-        found.extend(run_again(director, shared, AGAIN_UNHEARD));
+        run_again(director, shared, AGAIN_UNHEARD);
     }
-    found
 }
 
 /// Lets the work run again, and finds out whether it does in time, if somebody is there.
-fn run_again(director: &mut Director, shared: &Shared, bound: Duration) -> Vec<String> {
+fn run_again(director: &mut Director, shared: &Shared, bound: Duration) {
     let (began, has_processes) = (director.now(), !director.processes.is_empty());
     let process = director.start_to("again", Worker::let_run_again);
     while !shared.has_ended(&process) && director.now() < began + 20 * SECOND {
         drive(director, SECOND / 10);
     }
     let Some(answered) = shared.asked_again().filter(|at| *at >= began) else {
-        return vec!["job: an operator can't let it run again".to_owned()];
+        shared.violation("job: an operator can't let it run again".to_owned());
+        return;
     };
     // And it succeeds.
     drive(director, micros(bound) + SECOND);
     let until = answered + micros(bound);
     let runs = shared.with_job_runs(|runs| runs.first(began, until).is_some());
-    let found = format!("job: it may run again, and does not for {bound:?}");
-    if runs || !has_processes { Vec::new() } else { vec![found] }
+    if has_processes {
+        let wrong = (!runs).then(|| format!("it may run again, and does not for {bound:?}"));
+        shared.judge("runs again", wrong);
+    }
 }
 
 /// A process offers to run the job. Returns its name.

@@ -4,13 +4,13 @@
 //!
 //! As in `liveness`, nothing is promised while a fault could be in the way, and for some time after.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::director::Director;
 use super::standstill::clients;
 use crate::network::Micros;
-use crate::oracle::{CLIENT, Unheard, unheard};
+use crate::oracle::{CLIENT, Waiting, heard};
 use crate::trace::time;
 
 /// How often the rule looks.
@@ -23,7 +23,7 @@ const MOST: Micros = 2_500_000;
 const REFUSED: Micros = 11_000_000;
 
 /// A waiter of a process on a server.
-type Waiter = (SocketAddr, usize, Unheard);
+type Waiter = (SocketAddr, usize, Waiting);
 
 /// Looks at all waiters, again and again.
 #[derive(Debug, Default)]
@@ -36,46 +36,49 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Returns whose messages go nowhere, in words.
-    pub(super) fn look(&mut self, director: &Director) -> Vec<String> {
+    /// Looks whose messages go nowhere.
+    pub(super) fn look(&mut self, director: &Director) {
         let now = director.now();
         if now < self.next {
-            return Vec::new();
+            return;
         }
         self.next = now + LOOK;
         let mut network = director.network();
-        let mut deaf = BTreeSet::new();
+        let mut waiters = BTreeMap::new();
         for address in network.addresses() {
             let server = &network.host(address).server;
             self.clients.append(&mut clients(server));
             if server.is_master() {
-                deaf.extend(unheard(&server.core().borrow()).into_iter().map(|it| (address, it)));
+                let of_server = heard(&server.core().borrow()).into_iter();
+                waiters.extend(of_server.map(|(waiter, is_heard)| ((address, waiter), is_heard)));
             }
         }
         let is_judged = director.refused_until().is_none_or(|until| now >= until + REFUSED);
         let mut before = std::mem::take(&mut self.since);
-        let mut found = Vec::new();
-        for (address, waiter) in deaf {
+        for ((address, waiter), is_heard) in waiters {
             let client = waiter.request.get(..CLIENT).and_then(|it| self.clients.get(it));
             let Some(process) = client.copied() else { continue };
             if !is_judged || !director.is_promised(process, &waiter.lock, now) {
                 continue;
             }
+            if is_heard {
+                director.shared.judge("listeners", None);
+                continue;
+            }
             let key = (address, process, waiter);
-            let (since, mut is_told) = before.remove(&key).unwrap_or((now, false));
-            if now - since > MOST && !is_told {
-                is_told = true;
-                let Unheard { lock, request } = &key.2;
-                found.push(format!(
-                    "listeners: since {}, p{process} waits for `{lock}` at {address}, and does not \
-                     listen there: {}",
+            let (since, was_told) = before.remove(&key).unwrap_or((now, false));
+            let is_told = now - since > MOST;
+            let wrong = (is_told && !was_told).then(|| {
+                let Waiting { lock, request } = &key.2;
+                format!(
+                    "since {}, p{process} waits for `{lock}` at {address}, and does not listen there: {}",
                     time(since).trim(),
                     String::from_utf8_lossy(request)
-                ));
-            }
+                )
+            });
+            director.shared.judge("listeners", wrong);
             self.since.insert(key, (since, is_told));
         }
-        found
     }
 }
 
@@ -118,7 +121,7 @@ mod tests {
         while director.now() < 7_000_000 {
             turn(&mut director);
         }
-        let found = shared.take().2.into_iter();
+        let found = shared.take_verdict().wrong.into_iter();
         found.filter(|it| it.starts_with("listeners")).collect()
     }
 

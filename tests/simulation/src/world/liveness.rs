@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use super::director::Director;
 use super::standstill::clients;
 use crate::network::Micros;
-use crate::oracle::{Awaited, CLIENT, Late, awaited};
+use crate::oracle::{Awaited, CLIENT, Due, awaited};
 use crate::trace::time;
 
 /// How often the rules look.
@@ -44,18 +44,17 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
-    /// Returns who waits for too long, in words.
-    pub(super) fn look(&mut self, director: &Director) -> Vec<String> {
+    /// Looks who waits for too long.
+    pub(super) fn look(&mut self, director: &Director) {
         let now = director.now();
         if now < self.next {
-            return Vec::new();
+            return;
         }
         self.next = now + LOOK;
         let mut before = std::mem::take(&mut self.free);
         if director.is_disturbed() {
-            return Vec::new();
+            return;
         }
-        let mut found = Vec::new();
         // Who asks again after some time does so by its own clock.
         let mut news = NEWS + director.drift().apart(ASKS);
         if director.may_be_deaf() {
@@ -80,24 +79,23 @@ impl Liveness {
                 let key = (address, awaited.lock.clone());
                 let known = before.remove(&key).filter(|it| it.awaited.state == awaited.state);
                 let mut free = known.unwrap_or(Free { since: now, awaited, is_told: false });
-                found.extend(free.problem(process, now, news));
+                director.shared.judge("liveness", free.problem(process, now, news));
                 self.free.insert(key, free);
             }
-            let mut late = server.late();
-            late.retain(|it| it.by_us > i64::try_from(news).expect("it is short"));
-            for Late { lock, request, by_us } in late {
-                if let Some(process) = promised(&request, &lock)
-                    && self.late.insert(request.clone())
-                {
-                    found.push(format!(
-                        "liveness: p{process} was to ask again for `{lock}` {} ms ago: {}",
-                        by_us / 1_000,
+            for Due { lock, request, late_us } in server.due() {
+                let Some(process) = promised(&request, &lock) else { continue };
+                let is_late = late_us > i64::try_from(news).expect("it is short")
+                    && self.late.insert(request.clone());
+                let wrong = is_late.then(|| {
+                    format!(
+                        "p{process} was to ask again for `{lock}` {} ms ago: {}",
+                        late_us / 1_000,
                         String::from_utf8_lossy(&request)
-                    ));
-                }
+                    )
+                });
+                director.shared.judge("asks again", wrong);
             }
         }
-        found
     }
 }
 
@@ -113,7 +111,7 @@ impl Free {
         let Awaited { lock, first, .. } = &self.awaited;
         let (since, first) = (time(self.since), String::from_utf8_lossy(first));
         let since = since.trim();
-        Some(format!("liveness: `{lock}` is {is} since {since}, and p{process} waits: {first}"))
+        Some(format!("`{lock}` is {is} since {since}, and p{process} waits: {first}"))
     }
 }
 
@@ -164,8 +162,8 @@ mod tests {
             turn(&mut director);
         }
         // Its processes write down no requests, so to `orphans` they have none.
-        let found = shared.take().2.into_iter();
-        found.filter(|it| it.starts_with("liveness")).collect()
+        let found = shared.take_verdict().wrong.into_iter();
+        found.filter(|it| it.starts_with("liveness") || it.starts_with("asks again")).collect()
     }
 
     #[test]

@@ -34,20 +34,19 @@ impl Worker {
         if !self.shared.begins_as_operator(lock) {
             return;
         }
-        let limit = if rng.bool() { 0 } else { rng.u32(..=most) };
+        let limit = if rng.u8(..3) == 0 { 0 } else { rng.u32(1..=most) };
         let handle = || locks.limits().name(lock).by(&self.name).why("a test");
         let is_set = handle().set(limit).await.is_ok();
         if is_set && limit == 0 {
             self.shared.note_closed(lock, Some(now()));
             // Its own client knows at once.
-            if locks.semaphore(lock, 1).try_acquire().await.is_ok() {
-                self.shared
-                    .violation(format!("limit: {} has closed `{lock}`, and gets in", self.name));
-            }
+            let gets_in = locks.semaphore(lock, 1).try_acquire().await.is_ok();
+            let wrong = gets_in.then(|| format!("{} has closed `{lock}`, and gets in", self.name));
+            self.shared.judge("own limit", wrong);
         }
-        // The many who use the permits are not to stand still for long.
-        let is_closed = lock == PERMITS && limit == 0;
-        let time = millis(rng, if is_closed { 0..3_000 } else { 0..40_000 });
+        // The many who use the permits are not to stand still for long. Others stand until all must know.
+        let is_short = lock == PERMITS && limit == 0 || rng.u8(..3) == 0;
+        let time = millis(rng, if is_short { 0..3_000 } else { 24_000..48_000 });
         tokio::select! {
             () = sleep(time) => {}
             () = self.shared.ending(&self.name) => {}
@@ -59,14 +58,16 @@ impl Worker {
         self.shared.ends_as_operator(lock);
     }
 
-    /// Nobody gets a permit of what was closed long ago.
-    pub(super) fn expect_open(&self, wish: &Wish, at: Nanos) {
+    /// Nobody gets a permit of what was closed long ago. Looks at a request that gets one, or is told that
+    /// it is closed.
+    pub(super) fn expect_open(&self, wish: &Wish, at: Nanos, gets_in: bool) {
         for Part { lock, .. } in &wish.parts {
             if self.shared.closed(lock).is_some_and(|since| since + nanos(KNOWN) < at)
                 && !self.shared.was_forgotten()
             {
-                self.shared
-                    .violation(format!("limit: {} gets in, and `{lock}` is closed", self.name));
+                let wrong =
+                    gets_in.then(|| format!("{} gets in, and `{lock}` is closed", self.name));
+                self.shared.judge("closed", wrong);
             }
         }
     }

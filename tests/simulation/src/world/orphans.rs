@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::director::Director;
-use super::standstill::clients;
 use crate::network::Micros;
-use crate::oracle::{CLIENT, requests};
+use crate::oracle::requests;
 use crate::trace::time;
 
 /// How often the rule looks.
@@ -37,18 +36,17 @@ impl Orphans {
         self.revived.extend(revived);
     }
 
-    /// Returns which processes have forgotten requests, in words.
-    pub(super) fn look(&mut self, director: &Director) -> Vec<String> {
+    /// Looks which processes have forgotten requests.
+    pub(super) fn look(&mut self, director: &Director) {
         let now = director.now();
         if now < self.next {
-            return Vec::new();
+            return;
         }
         self.next = now + LOOK;
         let mut before = std::mem::take(&mut self.since);
         if director.is_disturbed() {
-            return Vec::new();
+            return;
         }
-        let mut found = Vec::new();
         let mut network = director.network();
         for address in network.addresses() {
             let server = &network.host(address).server;
@@ -56,37 +54,40 @@ impl Orphans {
             if !server.is_master() {
                 continue;
             }
-            let clients = clients(server);
-            for (lock, ids) in requests(&server.core().borrow()) {
+            let all = requests(&server.core().borrow());
+            for (lock, ids) in all {
                 let mut of_process = BTreeMap::<usize, Vec<_>>::new();
                 for id in ids.difference(&self.revived).cloned() {
-                    if let Some(process) = clients.get(&id[..CLIENT.min(id.len())]) {
-                        of_process.entry(*process).or_default().push(id);
+                    if let Some(process) = network.process_of(&id) {
+                        of_process.entry(process).or_default().push(id);
                     }
                 }
                 for (process, ids) in of_process {
                     let most = director.claims(process, &lock, now);
-                    if ids.len() <= most || !director.is_promised(process, &lock, now) {
+                    if !director.is_promised(process, &lock, now) {
+                        continue;
+                    }
+                    if ids.len() <= most {
+                        director.shared.judge("orphans", None);
                         continue;
                     }
                     let place = (address, process, lock.clone());
-                    let (since, mut is_told) = before.remove(&place).unwrap_or((now, false));
-                    if now - since > MOST && !is_told {
-                        is_told = true;
+                    let (since, was_told) = before.remove(&place).unwrap_or((now, false));
+                    let is_told = now - since > MOST;
+                    let wrong = (is_told && !was_told).then(|| {
                         let ids: Vec<_> =
                             ids.iter().map(|id| String::from_utf8_lossy(id)).collect();
-                        found.push(format!(
-                            "orphans: since {}, p{process} has {most} requests for `{lock}`, and the \
-                             server has {}",
+                        format!(
+                            "since {}, p{process} has {most} requests for `{lock}`, and the server has {}",
                             time(since).trim(),
                             ids.join(", ")
-                        ));
-                    }
+                        )
+                    });
+                    director.shared.judge("orphans", wrong);
                     self.since.insert(place, (since, is_told));
                 }
             }
         }
-        found
     }
 }
 
@@ -122,7 +123,7 @@ mod tests {
         while director.now() < 4_000_000 {
             turn(&mut director);
         }
-        shared.take().2
+        shared.take_verdict().wrong
     }
 
     #[test]

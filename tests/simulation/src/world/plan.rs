@@ -27,6 +27,8 @@ pub struct Plan {
     /// later than they wait for it.
     pub may_kill: bool,
     pub deployment: Deployment,
+    /// How many times as long as usual a lock is held. Where it is long, others wait for seconds.
+    pub pace: u64,
     /// How far clocks drift, where they do.
     pub clocks: Clocks,
     /// A text of the scripts, and what is run in its place: a planted mistake.
@@ -134,6 +136,7 @@ impl Plan {
         let has_calm = rng.bool();
         let clocks = clocks(&mut rng);
         let may_kill = rng.u8(..6) > 0;
+        let pace = if rng.u8(..5) == 0 { 20 } else { 1 };
         let printed = Printed::Nothing;
         let mut plan = Self {
             seed,
@@ -145,6 +148,7 @@ impl Plan {
             has_calm,
             may_kill,
             deployment,
+            pace,
             clocks,
             altered: None,
             ends_early: false,

@@ -51,9 +51,9 @@ impl Worker {
             Ok(Ok(used)) => self.shared.used_rates(used),
             Ok(Err(LockError::RateLimited { retry_after, .. })) => {
                 // A burst takes 300 ms.
-                if retry_after > Duration::from_secs(1) {
-                    self.shared.violation(format!("rate: it allows more in {retry_after:?}"));
-                }
+                let is_long = retry_after > Duration::from_secs(1);
+                let wrong = is_long.then(|| format!("it allows more in {retry_after:?}"));
+                self.shared.judge("rate", wrong);
             }
             Ok(Err(LockError::Store { .. } | LockError::ShutDown)) | Err(_) => {}
             Ok(Err(error)) => self.shared.violation(format!("rate: {error}")),
@@ -68,7 +68,8 @@ pub(super) fn beside(rng: &mut Rng) -> Option<LayerLock> {
 }
 
 /// Whoever goes on has taken something that nobody gives back.
-pub(super) fn check(director: &Director, used: u64) -> Option<String> {
+pub(super) fn check(director: &Director) {
+    let used = director.shared.all_used_rates();
     let (mut takes, mut given_back) = (0, 0);
     let mut network = director.network();
     for address in network.addresses() {
@@ -78,6 +79,9 @@ pub(super) fn check(director: &Director, used: u64) -> Option<String> {
             given_back += of_server.1;
         }
     }
-    (used + given_back > takes)
-        .then(|| format!("rate: {takes} were taken, {given_back} given back, and {used} used"))
+    if used > 0 {
+        let wrong = (used + given_back > takes)
+            .then(|| format!("{takes} were taken, {given_back} given back, and {used} used"));
+        director.shared.judge("used rates", wrong);
+    }
 }

@@ -7,12 +7,13 @@ use crate::network::Micros;
 /// When waiters are promised something again, a request may still fail for so long: one that began before.
 const SETTLED: Micros = 5_000_000;
 
-/// Returns which requests have failed without a reason, in words.
-pub(super) fn look(director: &Director) -> Vec<String> {
-    let failed = director.failed().into_iter();
-    let is_well = |id: &String| {
+/// Looks at the requests that were answered since it looked before.
+pub(super) fn look(director: &Director) {
+    for (id, is_failed) in director.shared.take_answered() {
         let process = id.split(':').next().unwrap_or_default();
-        director.is_well(process, SETTLED)
-    };
-    failed.filter(is_well).map(|id| format!("store: {id} failed, and nothing was wrong")).collect()
+        if director.is_well(process, SETTLED) {
+            let wrong = is_failed.then(|| format!("{id} failed, and nothing was wrong"));
+            director.shared.judge("store", wrong);
+        }
+    }
 }

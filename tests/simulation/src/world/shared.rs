@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use leasehold_history::{Effect, History, Line, Nanos, Request};
+use leasehold_history::{Effect, History, Judged, Line, Nanos, Request, Verdict};
 use tokio::sync::watch;
 
 use super::claims::Claims;
@@ -23,8 +23,8 @@ pub(super) struct Shared {
 struct State {
     history: History,
     claims: Claims,
-    /// The requests that the store has failed since somebody looked.
-    failed: Vec<String>,
+    /// The requests that were answered since somebody looked, and whether the store has failed them.
+    answered: Vec<(String, bool)>,
     /// The requests whose futures were not polled for some time.
     unpolled: BTreeSet<String>,
     /// A server may have forgotten something, or its clock was set.
@@ -39,6 +39,7 @@ struct State {
     /// Until when processes may come late to their turn at a lock: they have futures that nobody polls.
     neglected: BTreeMap<(String, &'static str), Micros>,
     violations: Vec<String>,
+    judged: Judged,
     /// How often something of a rate was used.
     used_rates: u64,
     job_runs: JobRuns,
@@ -51,7 +52,7 @@ impl Shared {
         let state = State {
             history: History::default(),
             claims: Claims::default(),
-            failed: Vec::new(),
+            answered: Vec::new(),
             unpolled: BTreeSet::new(),
             was_forgotten: false,
             trace,
@@ -61,6 +62,7 @@ impl Shared {
             ended: BTreeSet::new(),
             neglected: BTreeMap::new(),
             violations: Vec::new(),
+            judged: Judged::default(),
             used_rates: 0,
             job_runs: JobRuns::default(),
             asked_again: None,
@@ -77,10 +79,8 @@ impl Shared {
         let mut state = self.state();
         state.trace.say(at, &line.to_string());
         state.claims.note(&line);
-        if let Line::Refused { id, why: how, .. } | Line::Freed { id, how, .. } = &line
-            && matches!(&**how, "store" | "quorum")
-        {
-            state.failed.push(id.clone());
+        if let Line::Refused { id, why: how, .. } | Line::Freed { id, how, .. } = &line {
+            state.answered.push((id.clone(), matches!(&**how, "store" | "quorum")));
         }
         if let Line::Fault { effect, .. } = &line {
             state.was_forgotten |= *effect != Effect::Away;
@@ -93,6 +93,13 @@ impl Shared {
 
     pub(super) fn violation(&self, text: String) {
         self.state().violations.push(text);
+    }
+
+    /// A rule has judged something, and this is wrong with it.
+    pub(super) fn judge(&self, rule: &'static str, wrong: Option<String>) {
+        let mut state = self.state();
+        state.judged.note(rule);
+        state.violations.extend(wrong.map(|it| format!("{rule}: {it}")));
     }
 
     /// Something of so many rates is used.
@@ -118,13 +125,13 @@ impl Shared {
         self.state().asked_again
     }
 
-    /// The requests that the store has failed since the last call. Left out are those whose futures were not
-    /// polled: a grant of a quorum may have ended meanwhile.
-    pub(super) fn take_failed(&self) -> Vec<String> {
+    /// The requests that were answered since the last call, and whether the store has failed them. Left out are
+    /// those whose futures were not polled: a grant of a quorum may have ended meanwhile.
+    pub(super) fn take_answered(&self) -> Vec<(String, bool)> {
         let mut state = self.state();
-        let mut failed = std::mem::take(&mut state.failed);
-        failed.retain(|id| !state.unpolled.contains(id));
-        failed
+        let mut answered = std::mem::take(&mut state.answered);
+        answered.retain(|(id, _)| !state.unpolled.contains(id));
+        answered
     }
 
     /// True once a server may have forgotten something, or its clock was set.
@@ -238,11 +245,18 @@ impl Shared {
         self.state().ended.contains(process)
     }
 
-    /// The history, the hash of its lines, and what else was wrong.
-    pub(super) fn take(&self) -> (History, u64, Vec<String>) {
+    /// The history, and the hash of its lines.
+    pub(super) fn take_history(&self) -> (History, u64) {
         let mut state = self.state();
         let hash = state.trace.hash();
-        (std::mem::take(&mut state.history), hash, std::mem::take(&mut state.violations))
+        (std::mem::take(&mut state.history), hash)
+    }
+
+    /// What the other rules have found.
+    pub(super) fn take_verdict(&self) -> Verdict {
+        let mut state = self.state();
+        let wrong = std::mem::take(&mut state.violations);
+        Verdict { wrong, judged: std::mem::take(&mut state.judged) }
     }
 }
 

@@ -46,9 +46,10 @@ impl Subscriber for LossListener {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
-        let is_gone = line.is_loss && line.reason == "gone";
-        if is_gone && self.is_sure && !self.shared.was_forgotten() {
-            self.shared.violation(format!("loss: a lease is told to be gone, at {} ns", now()));
+        if line.is_loss && self.is_sure && !self.shared.was_forgotten() {
+            let is_gone = line.reason == "gone";
+            let wrong = is_gone.then(|| format!("a lease is told to be gone, at {} ns", now()));
+            self.shared.judge("told losses", wrong);
         }
     }
 

@@ -156,7 +156,12 @@ impl Worker {
                 self.got(&guard, &ids, wish, at);
                 return Some((guard, ids));
             }
-            Some(Err(error)) => self.refused(&ids, at, &reason(&error)),
+            Some(Err(error)) => {
+                if matches!(error, LockError::Closed { .. }) {
+                    self.expect_open(wish, at, false);
+                }
+                self.refused(&ids, at, &reason(&error));
+            }
             None => self.refused(&ids, at, "gave-up"),
         }
         None

@@ -15,6 +15,8 @@ pub(super) struct Version {
     /// too.
     ttls: [u64; 4],
     lingers: [u64; 4],
+    /// How many times as long as usual most locks are held.
+    pub(super) pace: u64,
     /// One of so many requests has a long TTL.
     pub(super) long_is_one_of: u8,
     /// The job is to succeed once in each such period, by those who call it themselves.
@@ -42,6 +44,7 @@ impl Version {
         limit: 3,
         ttls: [200, 500, 1_000, 2_000],
         lingers: [0, 0, 100, 900],
+        pace: 1,
         long_is_one_of: 16,
         period: Duration::from_millis(300),
         tick: Duration::from_millis(1_500),
@@ -51,13 +54,14 @@ impl Version {
 
     /// The same. Where what was sent on a connection that was left may arrive at any time, long leases of
     /// nobody are looked for.
-    pub(super) fn first(may_kill: bool) -> Self {
-        Self { long_is_one_of: if may_kill { 16 } else { 3 }, ..Self::FIRST }
+    pub(super) fn first(may_kill: bool, pace: u64) -> Self {
+        Self { long_is_one_of: if may_kill { 16 } else { 3 }, pace, ..Self::FIRST }
     }
 
-    /// Another version.
-    pub(super) fn random(rng: &mut Rng) -> Self {
+    /// Another version, with the same work.
+    pub(super) fn random(rng: &mut Rng, pace: u64) -> Self {
         Self {
+            pace,
             limit: rng.u32(1..=MOST_PERMITS),
             ttls: one_of(rng, [Self::FIRST.ttls, [150, 300, 300, 800], [1_500, 1_500, 2_000, 250]]),
             lingers: one_of(rng, [Self::FIRST.lingers, [0; 4], [50, 300, 300, 2_000]]),

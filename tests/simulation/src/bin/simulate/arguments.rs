@@ -297,6 +297,16 @@ impl Arguments {
         words
     }
 
+    /// Returns true if each seed chooses what its world is, but for the servers.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.planted.is_none()
+            && self.among.is_none()
+            && self.without.is_empty()
+            && self.processes.is_none()
+            && self.tasks.is_none()
+            && self.may_kill.is_none()
+    }
+
     pub(crate) fn plan(&self, seed: u64) -> Plan {
         let mut plan = Plan::of(seed, self.seconds, self.deployment);
         plan.printed = match &self.only {

@@ -1,17 +1,19 @@
 //! Worlds as processes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
 use std::ops::Range;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Instant;
 
+use leasehold_history::Judged;
 use leasehold_simulation::repeat::let_repeat;
+use leasehold_simulation::world::{Deployment, rule_named, rules_that_judged_nothing};
 
-use crate::WORLD;
 use crate::arguments::{Arguments, Planted};
 use crate::copy::{self, PLANTED};
 use crate::limits;
+use crate::{JUDGED, WORLD};
 
 /// What clap ends a process with.
 const WRONG_ARGUMENTS: i32 = 2;
@@ -100,10 +102,15 @@ pub(crate) fn first_bad(most: u64, arguments: &Arguments) -> Option<(u64, String
 pub(crate) fn many(from: u64, count: u64, arguments: &Arguments) -> ExitCode {
     let begun = Instant::now();
     let (mut requests, mut grants, mut bad) = (0, 0, Vec::new());
+    let mut judged = BTreeMap::<_, (u64, Judged)>::new();
     run_all(from..from + count, arguments, |seed, outcome| {
         let numbers = numbers(&outcome.text);
         requests += numbers.0;
         grants += numbers.1;
+        let deployment = arguments.plan(seed).deployment;
+        let known = judged.entry(deployment.name()).or_default();
+        known.0 += arguments.seconds;
+        add_judged(&mut known.1, &outcome.text);
         if !outcome.is_well {
             print!("{}", outcome.text);
             println!("  again: simulate {}", arguments.words(seed).join(" "));
@@ -121,7 +128,32 @@ pub(crate) fn many(from: u64, count: u64, arguments: &Arguments) -> ExitCode {
         let rate = f64::from(grants) / busy;
         println!("{busy:.0} s of processor time: {rate:.0} grants a second of it");
     }
-    if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let is_seen = !arguments.is_usual() || all_judge(&judged);
+    if bad.is_empty() && is_seen { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints what the rules have judged, by deployment. Returns false if one has judged nothing that should have.
+fn all_judge(judged: &BTreeMap<&str, (u64, Judged)>) -> bool {
+    let mut all_judge = true;
+    for (name, (seconds, judged)) in judged {
+        println!("{JUDGED}{judged}, in {seconds} s on {name}");
+        let deployment = Deployment::named(name).expect("it has a name");
+        let idle = rules_that_judged_nothing(deployment, *seconds, judged);
+        if !idle.is_empty() {
+            println!("RULES THAT HAVE JUDGED NOTHING: {}", idle.join(", "));
+            all_judge = false;
+        }
+    }
+    all_judge
+}
+
+/// Adds what the rules of a world have judged, as it says.
+fn add_judged(judged: &mut Judged, text: &str) {
+    let said = text.lines().find_map(|line| line.strip_prefix(JUDGED)).unwrap_or_default();
+    for (rule, count) in said.split(", ").filter_map(|it| it.rsplit_once(' ')) {
+        let rule = rule_named(rule).unwrap_or_else(|| panic!("{rule} is not in the list of rules"));
+        judged.add(rule, count.parse().expect("a number"));
+    }
 }
 
 /// The requests and grants of a world's last line.

@@ -55,6 +55,9 @@ fn traffic(seeds: u64, arguments: &Arguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Before how often each rule has judged something.
+const JUDGED: &str = "judged: ";
+
 /// The world itself. Its last line is what it did, and its hash.
 fn one(seed: u64, arguments: &Arguments) -> ExitCode {
     limits::watch(arguments.seconds);
@@ -66,6 +69,7 @@ fn one(seed: u64, arguments: &Arguments) -> ExitCode {
     for violation in &report.violations {
         println!("VIOLATION {violation}");
     }
+    println!("{JUDGED}{}", report.judged);
     println!(
         "seed {seed}: {} requests, {} grants, events {:016x}",
         report.requests, report.grants, report.hash

@@ -23,17 +23,16 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .among(&[Fault::Stalls])
     .without_kills(),
-    // Few copies of an ask arrive after a release, and within the time for which a client waits for them.
     mistake(
         "a-late-grant-stays-after-the-release",
-        0,
+        100,
         "keeper/release.rs",
         "cancel_all(&store, &limit, &[local.request.clone().into()]).await;",
         "",
     )
     .among(&[Fault::Stalls])
     .without_kills(),
-    // The same.
+    // Few copies of an ask arrive after a release, and within the time for which a client waits for them.
     mistake(
         "a-forgetting-release-leaves-late-copies",
         0,

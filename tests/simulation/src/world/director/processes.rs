@@ -40,7 +40,7 @@ impl Director {
     pub(in crate::world) fn start_one(&mut self) {
         let usual = self.version;
         if self.rng.u8(..8) == 0 {
-            self.version = Version::random(&mut self.rng);
+            self.version = Version::random(&mut self.rng, self.plan.pace);
         }
         let (process, worker) = self.next_process(|id| format!("p{id}"));
         let (tasks, rng) = (self.plan.tasks, self.rng.fork());
@@ -123,7 +123,9 @@ impl Director {
     pub(in crate::world) fn replace_one(&mut self, rng: &mut Rng) {
         if let Some(at) = self.any_process(rng) {
             if rng.bool() {
-                self.version = if rng.u8(..4) == 0 { Version::FIRST } else { Version::random(rng) };
+                let (first, pace) =
+                    (Version::first(self.plan.may_kill, self.plan.pace), self.plan.pace);
+                self.version = if rng.u8(..4) == 0 { first } else { Version::random(rng, pace) };
                 self.say(&format!("the next process is {:?}", self.version));
             }
             let name = self.processes[at].name.clone();
