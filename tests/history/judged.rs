@@ -1,10 +1,10 @@
 //! How often each rule has judged something. A rule that looks at nothing finds nothing either, so its
-//! silence alone does not say that it holds.
+//! silence alone does not say that it holds. That a rule finds what it is for, planted mistakes show.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// How often each rule could have found something wrong. What a fault excuses does not count.
+/// How often each rule has looked at something of which it knew what must hold: no fault excused it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged(BTreeMap<&'static str, u64>);
 

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::history::{History, Request};
 use crate::judged::Judged;
+use crate::line::Nanos;
 
 /// What is wrong in a history, and how much of it was judged.
 #[derive(Clone, Debug, Default)]
@@ -31,9 +32,10 @@ impl Verdict {
     }
 }
 
-/// Checks a history by all rules. Where servers vote there is no queue, and no order is promised.
+/// Checks a history by all rules. A request is in the server's queue `queued` after it was asked for, at the
+/// latest. Where servers vote there is no queue, and no order is promised.
 #[must_use]
-pub fn check(history: &History, has_queue: bool) -> Verdict {
+pub fn check(history: &History, queued: Option<Nanos>) -> Verdict {
     let mut verdict = Verdict::default();
     answers::check(history, &mut verdict);
     loss::check(history, &mut verdict);
@@ -41,8 +43,8 @@ pub fn check(history: &History, has_queue: bool) -> Verdict {
     for of_lock in by_lock(history).values() {
         exclusion::check(history, of_lock, &mut verdict);
         once::check(history, of_lock, &mut verdict);
-        if has_queue {
-            order::check(history, of_lock, &mut verdict);
+        if let Some(queued) = queued {
+            order::check(history, of_lock, queued, &mut verdict);
         }
         tokens::check(history, of_lock, &mut verdict);
         waiting::check(history, of_lock, &mut verdict);

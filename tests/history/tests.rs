@@ -17,7 +17,7 @@ fn history(text: &str) -> History {
 }
 
 fn verdict(text: &str) -> Verdict {
-    check(&history(text), true)
+    check(&history(text), Some(300_000_000))
 }
 
 pub(crate) fn assert_one(text: &str, rule: &str) {
@@ -333,7 +333,7 @@ fn a_grant_past_a_waiter_is_found() {
     let (first, second) = (wait("a:1", "m", 100, 5_000, "2"), wait("b:1", "m", 2_000, 3_000, "1"));
     let both = [first.clone(), second.clone()].concat();
     assert_one(&both, "order");
-    assert!(check(&history(&both), false).wrong.is_empty(), "no order is promised");
+    assert!(check(&history(&both), None).wrong.is_empty(), "no order is promised");
     let in_vain = "ask a:1 100ms m Mutex 1 1 a 1000ms 0\n refused a:1 5000ms timed-out\n";
     assert_one(&[in_vain, &second].concat(), "order");
     let (reads, writes) =
@@ -364,7 +364,13 @@ fn a_grant_past_a_waiter_is_found() {
     ] {
         assert_none(&[&both, reason].concat());
     }
-    assert_one(&[&both, "stopped b 1000ms 1500ms\n"].concat(), "order");
+    let stopped = "stopped b 1000ms 1500ms\n";
+    assert_one(&[&both, stopped].concat(), "order");
+    // What would tell it of the waiter, it may not have read when it took up its idle lease.
+    let idle = hold("b:0", "m", 50, 60, "1").replace("1000ms 0\n", "1000ms 900ms\n");
+    let taken_up =
+        [&*idle, &both.replace(" 2\n", " 9\n").replace(" 1\n", " 2\n"), stopped].concat();
+    assert_none(&taken_up);
     // A grant of several is heard of by one after the other.
     assert_none(&[first.replace("5000ms", "3400ms").replace("5010ms", "3410ms"), second].concat());
     // An owner that re-enters does not queue.
@@ -413,7 +419,7 @@ fn broken_histories_are_found() {
     let mut torn = History::default();
     torn.read("dead a 1 true\nask a:1 98 m Mut");
     assert_eq!(
-        check(&torn, true).wrong,
+        check(&torn, None).wrong,
         Vec::<String>::new(),
         "its process was killed while it wrote"
     );
@@ -433,12 +439,25 @@ fn every_line_is_read_as_it_was_written() {
 /// What a fault excuses is not judged, nor what a rule does not look at.
 #[test]
 fn a_rule_says_what_it_has_judged() {
-    let judged = |text: &str, rule: &str| verdict(text).judged.get(rule);
-    let renewed = [&*hold("a:1", "m", 100, 110, "1"), "renewed a:1\n"].concat();
-    assert_eq!(judged(&renewed, "loss"), 1);
-    assert_eq!(judged(&[&*renewed, "fault Away 105ms 106ms 0 cut\n"].concat(), "loss"), 0);
-    assert_eq!(judged(&renewed, "exclusion"), 1);
-    assert_eq!(judged(&renewed, "order"), 0);
+    let judged = |lines: &[&str], rule: &str| verdict(&lines.concat()).judged.get(rule);
+    let (first, next) = (hold("a:1", "m", 100, 110, "1"), hold("b:1", "m", 120, 130, "2"));
+    let (cut, flush) = ("fault Away 105ms 106ms 0 cut\n", "fault Forgets 105ms 125ms 0 flush\n");
+    let renewed = "renewed a:1\n";
+    assert_eq!(judged(&[&first, renewed], "loss"), 1);
+    assert_eq!(judged(&[&first, renewed, cut], "loss"), 0);
+    assert_eq!(judged(&[&first, &next], "exclusion"), 2);
+    assert_eq!(judged(&[&first, &next], "order"), 0);
+    assert_eq!(judged(&[&first, &next], "token"), 1);
+    let succeeds = |id: &str, at: u64| {
+        [hold(id, "job", at, at + 10, "-"), format!("done {id} {}ms 7\n", at + 10)].concat()
+    };
+    let (once, twice) = (succeeds("a:1", 100), succeeds("b:1", 130));
+    assert_eq!(judged(&[&once, &twice], "once"), 2);
+    assert_eq!(judged(&[&once, &twice, flush], "once"), 1);
+    let waits = "ask b:1 90ms m Mutex 1 1 b 1000ms 0\n refused b:1 25000ms timed-out\n";
+    let long = "fault Away 1000ms 20000ms 0 cut\n";
+    assert_eq!(judged(&[&first, waits], "waiting"), 1);
+    assert_eq!(judged(&[&first, waits, long], "waiting"), 0);
 }
 
 #[test]

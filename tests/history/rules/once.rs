@@ -25,10 +25,14 @@ pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdi
     all.sort_unstable_by_key(|(at, ..)| *at);
     let mut seen = HashMap::<String, &Request>::new();
     for (at, what, request) in all {
-        let first = seen.insert(what.clone(), request).filter(|first| {
-            !history.may_have_forgotten(first.asked, at)
-                && !history.may_run_again(&request.lock, first.asked, at)
-        });
+        let first = seen.insert(what.clone(), request);
+        let is_excused = |first: &&Request| {
+            history.may_have_forgotten(first.asked, at)
+                || history.may_run_again(&request.lock, first.asked, at)
+        };
+        if first.as_ref().is_some_and(is_excused) {
+            continue;
+        }
         let wrong = first.map(|first| {
             format!("{} and {} both {what} of `{}`", first.id, request.id, request.lock)
         });
@@ -47,15 +51,17 @@ fn too_soon(history: &History, of_lock: &[&Request], verdict: &mut Verdict) {
         .collect();
     for request in of_lock {
         let (Some(granted), Some(lasts)) = (request.granted, request.lasts) else { continue };
-        let counts = done.iter().find(|(called, answered, it)| {
+        // The last success before it that the server remembers for sure.
+        let last = done.iter().find(|(_, answered, it)| {
             let is_between = |at: u64| *answered < at && at < granted;
             *answered <= request.asked
-                && granted < called + it.lasts.map_or(lasts, |remembered| remembered.min(lasts))
                 && !history.may_have_forgotten(it.asked, granted)
                 && !history.may_run_again(&it.lock, it.asked, granted)
                 && !of_lock.iter().any(|other| other.granted.is_some_and(is_between))
         });
-        let wrong = counts.map(|(called, _, it)| {
+        let Some((called, _, it)) = last else { continue };
+        let remembered = it.lasts.map_or(lasts, |remembered| remembered.min(lasts));
+        let wrong = (granted < called + remembered).then(|| {
             format!(
                 "{} got the work of `{}`, which {} had completed {} ms before",
                 request.id,
@@ -64,8 +70,6 @@ fn too_soon(history: &History, of_lock: &[&Request], verdict: &mut Verdict) {
                 (granted - called) / 1_000_000
             )
         });
-        if wrong.is_some() || done.iter().any(|(_, answered, _)| *answered <= request.asked) {
-            verdict.note("once: lasts", wrong);
-        }
+        verdict.note("once: lasts", wrong);
     }
 }

@@ -15,14 +15,15 @@ use super::waiting::answered;
 use crate::history::{History, Request};
 use crate::line::{Kind, Nanos};
 
-/// A request is in the server's queue this long after it was asked for. Until then, those who had the
-/// lock before may hand it on inside their process: they begin no later than 20 ms after the grant.
-const QUEUED: Nanos = 300_000_000;
+/// For so long an idle lease is taken up without asking the server.
+const IDLE: Nanos = 1_000_000_000;
 
 /// A grant is heard of this much later at most, if nothing is wrong.
 const NEWS: Nanos = 500_000_000;
 
-pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdict) {
+/// A request is in the server's queue `queued` after it was asked for. Until then, those who had the lock
+/// before may hand it on inside their process: they begin no later than 20 ms after the grant.
+pub(super) fn check(history: &History, of_lock: &[&Request], queued: Nanos, verdict: &mut Verdict) {
     let mut at_once = HashMap::<(&str, Nanos), u32>::new();
     for request in &history.requests {
         *at_once.entry((request.worker(), request.asked)).or_default() += 1;
@@ -42,7 +43,7 @@ pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdi
     by_time.sort_by_key(|request| request.asked);
     for (nth, waiter) in by_time.iter().enumerate() {
         let before = ended.entry(waiter.worker()).or_default();
-        let queued = waiter.asked.max(*before) + QUEUED;
+        let queued = waiter.asked.max(*before) + queued;
         *before = (*before).max(waiter.last());
         let end = answered(history, waiter);
         // A set waits for one lock after the other.
@@ -67,6 +68,7 @@ pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdi
                 continue;
             }
             if has_place_since(history, &by_time, other) <= queued
+                || may_be_unaware(history, &by_time, other)
                 || was_disturbed(history, waiter, granted.min(end))
                 || was_neglected(waiter, granted.min(end))
             {
@@ -115,6 +117,17 @@ fn has_place_since(history: &History, of_lock: &[&Request], request: &Request) -
         }
     }
     since
+}
+
+/// True if its process stood still, and may have had an idle lease: for a second it takes up such a lease
+/// without asking, and what would tell it of a waiter has not been read yet.
+fn may_be_unaware(history: &History, of_lock: &[&Request], request: &Request) -> bool {
+    let is_own = |it: &&&Request| it.worker() == request.worker();
+    let stood_still = |(worker, from, to): &(String, Nanos, Nanos)| {
+        worker == request.worker() && *from <= request.asked && request.asked <= *to + IDLE
+    };
+    history.stops.iter().any(stood_still)
+        && of_lock.iter().filter(is_own).any(|it| it.linger > 0 && it.asked < request.asked)
 }
 
 fn was_disturbed(history: &History, waiter: &Request, until: Nanos) -> bool {

@@ -62,7 +62,7 @@ pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdi
             greatest.last().copied()
         };
         if let Some((_, most, other)) = before
-            && (token >= most || !is_excused())
+            && !(if token < most { is_excused() } else { is_replaced() })
         {
             let wrong = (token < most).then(|| {
                 format!(

@@ -34,17 +34,21 @@ pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdi
             others.filter(|it| it.id != waiter.id && (it.lock == waiter.lock || !is_partner(it)));
         // A crowd that is refused hides no lock that stays away.
         let others = others.filter(|it| !is_gone(history, it));
-        let mut covers: Vec<_> = others.map(|other| may_hold(history, other)).collect();
-        covers.extend(history.faults(Effect::Away).map(|fault| (fault.from, fault.to)));
-        covers.extend(history.losses().map(|fault| (fault.from, fault.to)));
+        let mut excuses: Vec<_> =
+            history.faults(Effect::Away).map(|fault| (fault.from, fault.to)).collect();
+        excuses.extend(history.losses().map(|fault| (fault.from, fault.to)));
         // One of several together may have this lock, and waits for another.
-        covers.extend(of_lock.iter().filter_map(|it| {
+        excuses.extend(of_lock.iter().filter_map(|it| {
             let (from, to, is_of_set) = it.neglected?;
             let is_own = it.id == waiter.id;
             Some((from, if is_own || is_of_set { to } else { to.min(from + NEGLECTED) }))
         }));
         let own = history.stops.iter().filter(|(worker, ..)| worker == waiter.worker());
-        covers.extend(own.map(|(_, from, to)| (*from, *to)));
+        excuses.extend(own.map(|(_, from, to)| (*from, *to)));
+        if longest_gap((waiter.asked, end), excuses.clone()) <= BOUND {
+            continue;
+        }
+        let covers = others.map(|other| may_hold(history, other)).chain(excuses).collect();
         let gap = longest_gap((waiter.asked, end), covers);
         let wrong = (gap > BOUND).then(|| {
             format!(

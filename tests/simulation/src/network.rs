@@ -19,7 +19,7 @@ pub use self::host::{BEGINNING_US, Condition, Host};
 pub use self::links::{Cut, Fate, LONGEST_STALL, LinkFaults, Links};
 pub use self::stream::SimulatedConnection;
 use self::stream::{Pipe, Side, lock};
-use crate::oracle::CLIENT;
+use crate::oracle::{CLIENT, is_of};
 use crate::server::session::SessionId;
 use crate::trace::Trace;
 
@@ -46,7 +46,7 @@ struct Connection {
     last_back: Micros,
     /// The way on which everything is lost.
     lost: Option<Way>,
-    /// Its client has sent something since then, so it may notice that there is no answer.
+    /// Its client has sent something since then, so it may notice that there is no answer; or has left it.
     is_tried: bool,
 }
 
@@ -140,7 +140,24 @@ impl Network {
 
     /// How long the lease of a token lasts on a server, in true time; `None` if nobody has it.
     pub(crate) fn lasts(&self, now: Micros, lock: &str, token: u64) -> Option<Micros> {
-        self.hosts.values().filter_map(|it| it.lasts(now, lock, token)).max()
+        self.lasts_where(|_| true, now, lock, token)
+    }
+
+    /// The same, of some servers.
+    fn lasts_where(
+        &self,
+        is_meant: impl Fn(&Host) -> bool,
+        now: Micros,
+        lock: &str,
+        token: u64,
+    ) -> Option<Micros> {
+        let before =
+            |now: u64| self.hosts.values().find_map(|it| it.server.token_before(lock, now));
+        let lasts = |host: &Host| {
+            let (last, left) = host.lasts(now, lock)?;
+            is_of(token, last, before).then_some(left)
+        };
+        self.hosts.values().filter(|it| is_meant(it)).filter_map(lasts).max()
     }
 
     /// The process whose client has made a request, if it has called a script.
@@ -306,6 +323,8 @@ impl Network {
                     Some(Cut::After) | None => {}
                 }
                 self.trace.count(self.now, id, &bytes);
+                // Those of commands that ran when something before them had ended, of no known process.
+                host.server.take_callers();
                 host.receive(session, &bytes, self.now);
                 for client in host.server.take_callers() {
                     // Somebody else may use its name afterwards.

@@ -35,7 +35,7 @@ pub use self::awaited::{Awaited, awaited};
 use self::call::{Call, Script, Verb};
 use self::change::Change;
 pub(crate) use self::format::CLIENT;
-pub(crate) use self::grants::{Grants, known_grants};
+pub(crate) use self::grants::{Grants, is_of, known_grants};
 pub use self::heard::{Waiting, heard};
 pub(crate) use self::known::{Known, known};
 use self::limits::Limits;
@@ -170,7 +170,7 @@ impl Oracle {
         }
         let mut problems = Vec::new();
         for (place, stored) in after.iter().filter(|(_, stored)| !stored.is_foreign) {
-            self.judged.note("shape");
+            self.judged.add("shape", u64::from(stored.record.is_some()));
             let mut found = shape::problems(stored);
             if core.cluster.is_some() {
                 // A slot that moves takes the rest of its keys' times along, and the ends of leases by
@@ -185,7 +185,8 @@ impl Oracle {
             let keyspace = core.databases.get(&before.database);
             let after = rates::pictures(keyspace, &call, before.now_us);
             let rates = (&before.rates, &after);
-            self.judged.note("rates of a server");
+            let is_known = before.rates.iter().chain(&after).all(Option::is_some);
+            self.judged.add("rates of a server", u64::from(is_known));
             problems.extend(self.rates.problems(&call, rates, reply, before.now_us));
         }
         let has_moving_slot = core.cluster.as_ref().is_some_and(Cluster::has_moving_slot);
@@ -210,7 +211,8 @@ impl Oracle {
             for change in &changes {
                 self.appointments.note(change, before.now_us);
                 self.grants.note(change, core.journal.offset());
-                self.judged.note("change");
+                let verb = change.verb();
+                self.judged.add("change", u64::from(verb.grants() || verb.ends()));
                 let judged = &mut self.judged;
                 let tokens = self.tokens.problems(change, judged);
                 let successes = self.successes.problems(change, judged);

@@ -150,10 +150,14 @@ impl Server {
         self.oracle.as_ref()?.grants().first(lock, token)
     }
 
-    /// When the lease of a token ends, in milliseconds of its clock, if somebody has it.
-    pub(crate) fn lease_end(&self, lock: &str, token: u64) -> Option<i64> {
-        let (now, ends_ms) = *known_grants(&self.core.borrow()).get(lock)?;
-        self.oracle.as_ref()?.grants().is_of(lock, token, now).then_some(ends_ms)
+    /// The token of a lock, and when its last lease ends, in milliseconds of its clock, if somebody has it.
+    pub(crate) fn lease_end(&self, lock: &str) -> Option<(u64, i64)> {
+        known_grants(&self.core.borrow()).get(lock).copied()
+    }
+
+    /// The token that an idle lease had before this server gave it that one.
+    pub(crate) fn token_before(&self, lock: &str, token: u64) -> Option<u64> {
+        self.oracle.as_ref()?.grants().before(lock, token)
     }
 
     /// The calls since they were last taken, where its oracle keeps them.

@@ -64,6 +64,9 @@ const TURN: Micros = LATENCY - 1_000;
 
 const SECOND: Micros = 1_000_000;
 
+/// Within so many nanoseconds a request is in its server's queue.
+const QUEUED: u64 = 300_000_000;
+
 /// Within this time all is over when nothing is in the way any more.
 const END: Micros = 120 * SECOND;
 
@@ -99,7 +102,7 @@ pub fn run(plan: &Plan) -> Report {
     let (history, hash) = shared.take_history();
     if !is_found {
         let has_queue = !matches!(plan.deployment, Deployment::Quorum(_));
-        let of_history = check(&history, has_queue);
+        let of_history = check(&history, has_queue.then_some(QUEUED));
         violations.extend(of_history.wrong);
         judged += &of_history.judged;
     }

@@ -16,6 +16,10 @@ fn a_short_soak_finds_no_violation() {
     assert!(text.starts_with("seed 4711, "), "{text}");
     let last = text.lines().last().unwrap_or_default();
     assert!(last.starts_with("all: ") && last.ends_with(", 0 violations"), "{text}");
+    let judged = text.lines().find(|line| line.starts_with("judged: ")).unwrap_or_default();
+    for rule in ["exclusion", "loss", "max-hold", "once", "token"] {
+        assert!(judged.contains(&format!(" {rule} ")), "{rule} has judged nothing: {judged}");
+    }
     // The control lost something, or there would be a violation.
     assert!(text.contains("  ledger: with tokens "), "{text}");
     for nothing in [" 0 adopted,", " 0 successes,"] {

@@ -73,7 +73,10 @@ fn each_table_has_the_ranges_and_the_exclusions() {
     let of_rustdoc = rows(&read("runtime/src/options.md"), "| option | what |");
     let tables = [
         ("README.md", rows(&read("README.md"), "| option | what |")),
-        ("macros/src/lib.rs", rows(&read("macros/src/lib.rs"), "| argument | what |")),
+        (
+            "macros/src/distributed_lock.md",
+            rows(&read("macros/src/distributed_lock.md"), "| argument | what |"),
+        ),
     ];
     let with_rustdoc = tables.into_iter().chain([("runtime/src/options.md", of_rustdoc.clone())]);
     for (page, table) in with_rustdoc {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use super::{Condition, Connection, ConnectionId, Micros, Network, ProcessId};
+use super::{Condition, Connection, ConnectionId, Host, Micros, Network, ProcessId};
 
 /// A server that has ended.
 #[derive(Debug, Default)]
@@ -55,14 +55,14 @@ impl Network {
         }
     }
 
-    /// True if a process has seen that a server has ended which had granted a lock, and is back without its keys
-    /// or not at all.
-    pub(crate) fn has_seen_end(&self, process: ProcessId, lock: &str) -> bool {
-        let mut ended = self.ended.values();
-        ended.any(|it| it.seen.contains_key(&process) && it.granted.contains_key(lock))
+    /// When a process had seen that a server has ended which had granted a lock, and is back without its keys or
+    /// not at all.
+    pub(crate) fn seen_end(&self, process: ProcessId, lock: &str) -> Option<Micros> {
+        let granted = self.ended.values().filter(|it| it.granted.contains_key(lock));
+        granted.filter_map(|it| it.seen.get(&process).copied()).max()
     }
 
-    /// When a process had seen that the server has ended which granted a token, if no server that is up knows
+    /// True if a process has seen that the server has ended which granted a token, and no server that is up knows
     /// that grant.
     pub(crate) fn knows_of_loss(
         &self,
@@ -70,14 +70,14 @@ impl Network {
         lock: &str,
         token: u64,
         now: Micros,
-    ) -> Option<Micros> {
-        let seen = self.ended.iter().filter_map(|(address, ended)| {
-            let first = self.hosts[address].server.first_token(lock, token)?;
-            let is_of_it = ended.granted.get(lock).is_some_and(|it| it.contains(&first));
-            ended.seen.get(&process).copied().filter(|_| is_of_it)
+    ) -> bool {
+        let has_seen = self.ended.iter().any(|(address, ended)| {
+            let first = self.hosts[address].server.first_token(lock, token);
+            let of_lock = ended.granted.get(lock);
+            let is_of_it = first.is_some_and(|it| of_lock.is_some_and(|of| of.contains(&it)));
+            is_of_it && ended.seen.contains_key(&process)
         });
-        let seen = seen.max()?;
-        let mut up = self.hosts.values().filter(|it| it.condition != Condition::Down);
-        up.all(|it| it.lasts(now, lock, token).is_none()).then_some(seen)
+        let is_up = |host: &Host| host.condition != Condition::Down;
+        has_seen && self.lasts_where(is_up, now, lock, token).is_none()
     }
 }

@@ -122,11 +122,11 @@ impl Host {
         Some(String::from_utf8_lossy(&name).into_owned())
     }
 
-    /// How long the lease of a token lasts here, in true time; `None` if nobody has it.
-    pub(super) fn lasts(&self, now: Micros, lock: &str, token: u64) -> Option<Micros> {
-        let ends_ms = self.server.lease_end(lock, token)?;
+    /// The token of a lock, and how long its last lease lasts here, in true time; `None` if nobody has it.
+    pub(super) fn lasts(&self, now: Micros, lock: &str) -> Option<(u64, Micros)> {
+        let (token, ends_ms) = self.server.lease_end(lock)?;
         let left = ends_ms.saturating_mul(1_000).saturating_sub(self.clock(now));
-        Some(self.rate.passed(Micros::try_from(left).unwrap_or_default()))
+        Some((token, self.rate.passed(Micros::try_from(left).unwrap_or_default())))
     }
 
     /// Until when it does nothing; 0 if it is not frozen.

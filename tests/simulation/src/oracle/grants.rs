@@ -58,12 +58,9 @@ impl Grants {
         self.of(lock, token).map(|(first, _)| first)
     }
 
-    /// True if a token is from the grant of the lease whose token the server has now, or from one that this lease
-    /// had before.
-    pub(crate) fn is_of(&self, lock: &str, token: u64, now: u64) -> bool {
-        let before = |at: &u64| self.0.get(lock)?.get(at)?.before;
-        std::iter::successors(Some(now), before)
-            .any(|first| (first..first + BLOCK).contains(&token))
+    /// The token that an idle lease had before it was given this one.
+    pub(crate) fn before(&self, lock: &str, token: u64) -> Option<u64> {
+        self.0.get(lock)?.get(&token)?.before
     }
 
     /// Whether the grant that a token is from was confirmed by a replica, if this server has made it.
@@ -71,6 +68,13 @@ impl Grants {
         let (_, grant) = self.of(lock, token).filter(|(_, grant)| !grant.is_kept)?;
         Some(core.journal.most_confirmed() > grant.offset)
     }
+}
+
+/// True if a token is from the grant of the lease whose last token is this one, or from one that this lease had
+/// before.
+pub(crate) fn is_of(token: u64, last: u64, before: impl Fn(u64) -> Option<u64>) -> bool {
+    let older = |at: &u64| before(*at).filter(|it| it < at);
+    std::iter::successors(Some(last), older).any(|first| (first..first + BLOCK).contains(&token))
 }
 
 /// The token of each lock that somebody has now, and when the last of its leases ends, in milliseconds

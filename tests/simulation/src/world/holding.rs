@@ -121,16 +121,13 @@ impl Worker {
     /// After a lost connection, a client asks before it takes up an idle lease: the server may have
     /// forgotten it.
     fn expect_asked(&self, lock: &str, id: &str, token: u64) {
-        let (mut has_seen, mut seen) = (false, None);
+        let (mut seen, mut is_lost) = (None, false);
         process::in_network(|network, now| {
-            has_seen = network.has_seen_end(process::id(), lock);
-            seen = network.knows_of_loss(process::id(), lock, token, now);
+            seen = network.seen_end(process::id(), lock);
+            is_lost = network.knows_of_loss(process::id(), lock, token, now);
         });
-        if !has_seen {
-            return;
-        }
-        let is_idle = seen.filter(|seen| self.shared.was_idle(id, *seen));
-        let wrong = is_idle.map(|seen| {
+        let Some(seen) = seen.filter(|seen| self.shared.was_idle(id, *seen)) else { return };
+        let wrong = is_lost.then(|| {
             format!(
                 "{} takes up `{lock}` by {token} for {id}, asks nobody, and knows since {} that the \
                  server has ended",

@@ -69,8 +69,9 @@ impl JobRuns {
         self.0.iter().find(|run| (from..=to).contains(&run.begun))
     }
 
-    /// The ticks of a period, and of each that has had no success within the bound that, in words. For all this
-    /// time, processes were there that could run them. A tick that is over before has no bound.
+    /// The ticks of a period; of each that has had no success within the bound, what is wrong, in words. For all
+    /// this time, processes were there that could run them. A tick that is over before has no bound, and is left
+    /// out.
     pub(super) fn ticks(
         &self,
         period: Duration,

@@ -79,11 +79,18 @@ impl Liveness {
                 let key = (address, awaited.lock.clone());
                 let known = before.remove(&key).filter(|it| it.awaited.state == awaited.state);
                 let mut free = known.unwrap_or(Free { since: now, awaited, is_told: false });
-                director.shared.judge("liveness", free.problem(process, now, news));
+                let wrong = free.problem(process, now, news);
+                // At first sight it may have been free for a moment.
+                if free.since < now {
+                    director.shared.judge("liveness", wrong);
+                }
                 self.free.insert(key, free);
             }
             for Due { lock, request, late_us } in server.due() {
                 let Some(process) = promised(&request, &lock) else { continue };
+                if late_us <= 0 {
+                    continue;
+                }
                 let is_late = late_us > i64::try_from(news).expect("it is short")
                     && self.late.insert(request.clone());
                 let wrong = is_late.then(|| {

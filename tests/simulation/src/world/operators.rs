@@ -44,7 +44,8 @@ impl Worker {
             let wrong = gets_in.then(|| format!("{} has closed `{lock}`, and gets in", self.name));
             self.shared.judge("own limit", wrong);
         }
-        // The many who use the permits are not to stand still for long. Others stand until all must know.
+        // The many who use the permits are not to stand still for long. Most other limits stand until all must
+        // know them.
         let is_short = lock == PERMITS && limit == 0 || rng.u8(..3) == 0;
         let time = millis(rng, if is_short { 0..3_000 } else { 24_000..48_000 });
         tokio::select! {

@@ -79,9 +79,9 @@ pub(super) fn check(director: &Director) {
             given_back += of_server.1;
         }
     }
-    if used > 0 {
-        let wrong = (used + given_back > takes)
-            .then(|| format!("{takes} were taken, {given_back} given back, and {used} used"));
+    let wrong = (used + given_back > takes)
+        .then(|| format!("{takes} were taken, {given_back} given back, and {used} used"));
+    if wrong.is_some() || used > 0 {
         director.shared.judge("used rates", wrong);
     }
 }

@@ -18,6 +18,9 @@ use crate::{JUDGED, WORLD};
 /// What clap ends a process with.
 const WRONG_ARGUMENTS: i32 = 2;
 
+/// In a world of so many seconds, each rule may have something to judge.
+const LONG: u64 = 60;
+
 /// What a world said.
 pub(crate) struct Outcome {
     pub(crate) text: String,
@@ -128,7 +131,9 @@ pub(crate) fn many(from: u64, count: u64, arguments: &Arguments) -> ExitCode {
         let rate = f64::from(grants) / busy;
         println!("{busy:.0} s of processor time: {rate:.0} grants a second of it");
     }
-    let is_seen = !arguments.is_usual() || all_judge(&judged);
+    // In a short world, limits do not stand for long, nor does anybody wait for long.
+    let is_judged = arguments.is_usual() && seconds >= LONG;
+    let is_seen = !is_judged || all_judge(&judged);
     if bad.is_empty() && is_seen { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
