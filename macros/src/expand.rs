@@ -62,9 +62,10 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
             quote_spanned!(site=> #private::SetCall::#new()#locks)
         }
     };
-    let arguments = function.signature.inputs.clone();
+    let (arguments, is_boxed) = (function.signature.inputs.clone(), function.is_boxed());
     Ok(function.guarded_by(|block| {
-        let taken = taken(arguments.iter(), &block);
+        // The block of a box takes what its author lets it take: the others may be gone, or may not live as long.
+        let taken = if is_boxed { TokenStream::new() } else { taken(arguments.iter(), &block) };
         let body = body(&output, (&taken, lease.as_ref()), &block);
         let body = quote_spanned!(site=> #private::pin!(#private::body(async move #body)));
         let call = quote_spanned!(site=> let __call = #call #options;);
@@ -123,22 +124,35 @@ fn taken<'a>(arguments: impl Iterator<Item = &'a FnArg>, block: &Group) -> Token
     each.collect()
 }
 
-/// All identifiers in some code, and in the strings that format macros read.
+/// The identifiers in some code that may be variables, and those in the strings that format macros read.
 fn words(code: TokenStream) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for token in code {
+    let is = |token: &TokenTree, char: char| matches!(token, TokenTree::Punct(punct) if punct.as_char() == char);
+    // The dots right before a token: behind one alone stands a field or a method. Before a colon stands a field
+    // or a path.
+    let (mut dots, mut code) = (0, code.into_iter().peekable());
+    while let Some(token) = code.next() {
+        let is_dot = is(&token, '.');
+        let is_named = code.peek().is_some_and(|next| is(next, ':'));
         match token {
             TokenTree::Group(group) => found.extend(words(group.stream())),
-            TokenTree::Ident(word) => drop(found.insert(word.to_string())),
-            TokenTree::Literal(text) => {
-                let text = text.to_string();
-                let is_part = |at: char| !(at.is_alphanumeric() || at == '_');
-                found.extend(text.split(is_part).map(str::to_owned));
+            TokenTree::Ident(word) if dots != 1 && !is_named => {
+                found.insert(word.to_string());
             }
-            TokenTree::Punct(_) => {}
+            TokenTree::Literal(text) => found.extend(formatted(&text.to_string())),
+            TokenTree::Ident(_) | TokenTree::Punct(_) => {}
         }
+        dots = if is_dot { dots + 1 } else { 0 };
     }
     found
+}
+
+/// The variables that a format string names: `{name}`, `{name:?}`, `{:width$}`.
+fn formatted(text: &str) -> impl Iterator<Item = String> {
+    let is_part = |at: char| at.is_alphanumeric() || at == '_';
+    let named = text.split('{').skip(1).map(move |rest| rest.split(|at| !is_part(at)).next());
+    let widths = text.split('$').map(move |before| before.rsplit(|at| !is_part(at)).next());
+    named.chain(widths).flatten().map(str::to_owned)
 }
 
 /// The statement that binds the handle of the lease to the user's name for it.

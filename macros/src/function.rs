@@ -67,6 +67,11 @@ impl Function {
         self.body.stream()
     }
 
+    /// It returns the box of a future.
+    pub(crate) fn is_boxed(&self) -> bool {
+        matches!(self.shape, Shape::Boxed(_))
+    }
+
     /// The function, with the body that `guard` makes of its block.
     pub(crate) fn guarded_by(self, guard: impl FnOnce(Group) -> TokenStream) -> TokenStream {
         let mut function = self.head;

@@ -1,7 +1,7 @@
 //! The attribute on every shape of function: the body runs under its lock,
 //! with its arguments, and the lock is free afterwards.
 
-use std::{fmt::Display, pin::Pin};
+use std::{fmt::Display, pin::Pin, rc::Rc};
 
 use leasehold::{LockError, Locks, distributed_lock};
 
@@ -131,9 +131,41 @@ fn boxed_by_hand(text: &str) -> Pin<Box<dyn Future<Output = Held> + Send + '_>> 
     })
 }
 
+/// What is not in the box, the lock keeps out of it: it is gone, or can't be sent, or does not live as long.
+#[distributed_lock(key = "outside:{id}")]
+fn boxed_beside_others(
+    text: String,
+    id: u8,
+    _near: &u8,
+    _here: Rc<u8>,
+) -> Pin<Box<dyn Future<Output = Held> + Send>> {
+    let bytes = text.into_bytes();
+    Box::pin(async move {
+        let text = "text, {text}";
+        Ok(held("outside:1").await && bytes == b"a" && !text.is_empty())
+    })
+}
+
 #[tokio::test]
 async fn boxed_futures() {
     runs_under!("by hand", boxed_by_hand(" a") => Ok(true));
+    runs_under!("outside:1", boxed_beside_others("a".to_owned(), 1, &1, Rc::new(1)) => Ok(true));
+}
+
+struct Worker {
+    name: &'static str,
+}
+
+/// The body has words that are no variables: its argument may be moved into an option.
+#[distributed_lock(key = "mentioned", owner = name)]
+async fn mentioned_in_words(name: String) -> Held {
+    let worker = Worker { name: "the name of a worker" };
+    Ok(held("mentioned").await && worker.name != "name" && (0..1).contains(&0))
+}
+
+#[tokio::test]
+async fn words_that_are_no_variables() {
+    runs_under!("mentioned", mentioned_in_words("a".to_owned()) => Ok(true));
 }
 
 macro_rules! function {

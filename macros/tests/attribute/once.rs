@@ -34,6 +34,21 @@ async fn a_body_that_succeeded_is_done() {
     assert_eq!(locks.scope(mail(8, &RUNS)).await.unwrap(), 12, "it is another message");
 }
 
+#[distributed_lock(key = "account:{id}", once_per = "1day")]
+async fn close(id: u8) -> Result<u8, LockError> {
+    debit(id).await
+}
+
+#[distributed_lock(key = "account:{id}", reentrant)]
+async fn debit(id: u8) -> Result<u8, LockError> {
+    Ok(id + 1)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_inside_takes_its_callers_mutex() {
+    assert_eq!(Locks::in_memory().scope(close(1)).await.unwrap(), 2);
+}
+
 /// A job of each hour, at half past.
 #[distributed_lock(
     key = "hourly",

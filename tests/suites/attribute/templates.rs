@@ -4,12 +4,12 @@ use leasehold::{KeyTemplate, LockError, LockKey};
 use proptest::prelude::*;
 use proptest::string::string_regex;
 
-use self::template::{Piece, pieces};
+use self::pieces::{Piece, pieces};
 
 // The macros export nothing but macros.
 #[expect(dead_code, reason = "of the parser, the pieces of a template alone are compared")]
-#[path = "../../../macros/src/template.rs"]
-mod template;
+#[path = "../../../macros/src/template/pieces.rs"]
+mod pieces;
 
 #[derive(Clone, Debug)]
 enum Written {

@@ -10,7 +10,6 @@ use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::state::lease::LocalLease;
-use crate::store::Kind;
 
 /// Observes a lease without keeping or ending it. Cheap to clone; it may outlive the lease.
 ///
@@ -88,7 +87,7 @@ impl LeaseHandle {
 
     #[cfg_attr(not(feature = "macros"), expect(dead_code, reason = "the attribute calls it"))]
     pub(crate) fn is_of_mutex(&self) -> bool {
-        self.local.request.kind == Kind::Mutex
+        self.local.request.kind.is_mutex()
     }
 
     /// The name of the lock.
