@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::store::memory::MemoryStore;
-use leasehold::{Fault, LeaseHandle, LockError, LockKey, Locks};
+use leasehold::{Fault, LeaseHandle, LockError, LockKey, Locks, Rate};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::time::sleep;
 
@@ -246,6 +246,32 @@ async fn a_caller_that_gives_up_counts_as_cancelled() {
         "{counted:?}"
     );
     assert_eq!(counted["leasehold_acquisitions_total mutex (no label) acquired"], 1, "{counted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_gives_up_waiting_for_a_rate_counts_as_cancelled() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let locks = Locks::in_memory();
+    let limit = locks.rate("r", Rate::per_minute(2).burst(1)).wait(Duration::from_secs(60));
+    limit.acquire().await.unwrap();
+    let patience = Duration::from_secs(1);
+    let (first, behind) = tokio::join!(
+        tokio::time::timeout(patience, limit.acquire()),
+        tokio::time::timeout(patience, limit.acquire()),
+    );
+    assert!(first.is_err() && behind.is_err());
+    let mut waiting = std::pin::pin!(limit.acquire());
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    let (_, refused) = tokio::join!(locks.shutdown(), waiting);
+    assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
+    let counted = counted(&snapshotter);
+    let times = |outcome: &str| {
+        let name = format!("leasehold_acquisitions_total rate (no label) {outcome}");
+        counted.get(&name).copied().unwrap_or_default()
+    };
+    assert_eq!(["acquired", "cancelled", "failed"].map(times), [1, 2, 1], "{counted:?}");
 }
 
 /// Work that lingers says so, with the label of its lock.

@@ -136,20 +136,20 @@ fn boxed_by_hand(text: &str) -> Pin<Box<dyn Future<Output = Held> + Send + '_>> 
 fn boxed_beside_others(
     text: String,
     id: u8,
-    _near: &u8,
+    _near: &str,
     _here: Rc<u8>,
 ) -> Pin<Box<dyn Future<Output = Held> + Send>> {
     let bytes = text.into_bytes();
     Box::pin(async move {
         let text = "text, {text}";
-        Ok(held("outside:1").await && bytes == b"a" && !text.is_empty())
+        Ok(held("outside:1").await && bytes == b"a" && text.ends_with('}'))
     })
 }
 
 #[tokio::test]
 async fn boxed_futures() {
     runs_under!("by hand", boxed_by_hand(" a") => Ok(true));
-    runs_under!("outside:1", boxed_beside_others("a".to_owned(), 1, &1, Rc::new(1)) => Ok(true));
+    runs_under!("outside:1", boxed_beside_others("a".to_owned(), 1, "b", Rc::new(1)) => Ok(true));
 }
 
 struct Worker {

@@ -23,7 +23,7 @@ use crate::system;
 /// tries to get the lock. Who gets it runs the work; after a success all sleep until the next tick. If the
 /// work fails, one of them runs it again within the tick.
 ///
-/// Metrics have the [label](Mutex::label) of the mutex: give it one.
+/// Metrics have the [label](Mutex::label) of the mutex: give each job one of its own.
 ///
 /// The idea of a controller that starts what a calendar says, and knows when it last succeeded, is that of
 /// Kubernetes' `CronJob`; here there is no controller.
@@ -67,6 +67,8 @@ struct SoFar {
     failures: FailurePause,
     /// The tick whose run was stopped at its end.
     replaced: Option<SystemTime>,
+    /// The last success that it has told of.
+    succeeded: Option<SystemTime>,
     /// Its work may run again: whoever asked for that wants it now.
     is_woken: bool,
 }
@@ -200,7 +202,13 @@ impl Job {
         let (shutdown, store) = (&shared.client.keeper.shutdown, &*shared.client.store);
         let route = shared.client.hints.job(&self.mutex.spec().key()?);
         let failures = FailurePause::of(self.retry);
-        let mut so_far = SoFar { started: self.now(), failures, replaced: None, is_woken: false };
+        let mut so_far = SoFar {
+            started: self.now(),
+            failures,
+            replaced: None,
+            succeeded: None,
+            is_woken: false,
+        };
         while !shutdown.has_begun() {
             route.watch(store).await;
             // Boxed, as whoever spawns it would otherwise need room for a run while it sleeps.
@@ -213,13 +221,13 @@ impl Job {
                 biased;
                 () = shutdown.begun() => {}
                 () = next::sleep(store, due) => {}
-                is_told = async {
-                    let is_told = route.woken().await;
+                () = async {
+                    // Also if it is due before it has asked, or asks in vain.
+                    so_far.is_woken |= route.woken().await;
                     // Those that are woken together do not ask together.
                     let spread = system::full_jitter(self.spread().min(WOKEN));
                     next::sleep(store, next::SHORTEST + spread).await;
-                    is_told
-                } => so_far.is_woken = is_told,
+                } => {}
             }
         }
         Ok(())
@@ -244,7 +252,8 @@ impl Job {
                     let since = self.now().saturating_duration_since(so_far.started);
                     SystemTime::UNIX_EPOCH + system::wall_clock().saturating_sub(since)
                 };
-                self.note_success(lease.last_success().unwrap_or_else(begun_here));
+                let last = lease.last_success().unwrap_or_else(begun_here);
+                self.note_success(so_far, last);
                 let here = self.now().saturating_duration_since(so_far.started);
                 let is_older = lease.tick_age_at_grant() > here;
                 // Clocks run differently: a tick whose run was stopped may have a moment left.
@@ -259,7 +268,7 @@ impl Job {
             }
             Err(LockError::Done { completed, retry_after, .. }) => {
                 so_far.failures = FailurePause::of(self.retry);
-                self.note_success(completed);
+                self.note_success(so_far, completed);
                 Ok(until_tick_ends(retry_after, self.spread()))
             }
             Err(LockError::Busy { retry_after, kept, .. }) => {
@@ -277,8 +286,11 @@ impl Job {
     }
 
     /// Notes when the work last succeeded.
-    fn note_success(&self, at: SystemTime) {
-        succeeded(self.mutex.spec().label(), at, self.mutex.tick_lasts());
+    /// The store may know less of it: when that run began, or nothing since the work may run again.
+    fn note_success(&self, so_far: &mut SoFar, at: SystemTime) {
+        let last = so_far.succeeded.map_or(at, |known| known.max(at));
+        so_far.succeeded = Some(last);
+        succeeded(self.mutex.spec().label(), last, self.mutex.tick_lasts());
     }
 
     /// The jitter, which short ticks have no room for.

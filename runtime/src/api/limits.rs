@@ -284,7 +284,14 @@ fn failed(of: &LimitOf, error: StoreError) -> LockError {
 
 /// Whether a limit fits a lock, as it is in use now.
 fn fits(info: &LockInfo, limit: u32) -> Result<(), String> {
-    if info.kind.is_some_and(|kind| kind != LockKind::Semaphore) {
+    // A record that nobody uses may become any kind.
+    let is_in_use = info.held > 0 || info.waiting > 0 || info.kept.is_some();
+    let is_other = match info.kind {
+        Some(LockKind::Foreign) => true,
+        Some(kind) => is_in_use && kind != LockKind::Semaphore,
+        None => false,
+    };
+    if is_other {
         return Err("is another kind of lock: only semaphores have a limit".to_owned());
     }
     let held = info.holders.iter().map(|holder| ("holds", holder.weight));

@@ -44,13 +44,37 @@ use crate::store::Diagnosis;
 /// # }
 /// ```
 ///
-/// What needs permits does not compile:
+/// A layer and an attribute take it for what needs no permits:
+///
+/// ```
+/// use leasehold::{LockError, LockLayer, QuorumLocks, distributed_lock};
+///
+/// fn layer(locks: &QuorumLocks) -> LockLayer<&'static str> {
+///     LockLayer::mutex(locks, "reports")
+/// }
+///
+/// #[distributed_lock(key = "reports", locks = locks)]
+/// async fn report(locks: &QuorumLocks) -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// With permits they do not compile:
 ///
 /// ```compile_fail,E0277
-/// use leasehold::{LockLayer, QuorumLocks};
+/// use leasehold::{LockError, LockLayer, QuorumLocks, distributed_lock};
 ///
-/// fn four_at_a_time(locks: &QuorumLocks) -> LockLayer<&'static str> {
+/// fn layer(locks: &QuorumLocks) -> LockLayer<&'static str> {
 ///     LockLayer::semaphore(locks, "reports", 4)
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// use leasehold::{LockError, LockLayer, QuorumLocks, distributed_lock};
+///
+/// #[distributed_lock(key = "reports", permits = 4, locks = locks)]
+/// async fn report(locks: &QuorumLocks) -> Result<(), LockError> {
+///     Ok(())
 /// }
 /// ```
 #[derive(Clone)]

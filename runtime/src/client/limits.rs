@@ -145,6 +145,8 @@ impl OperatorLimits {
         let set = self.store.limits(command).await?;
         // As of now: what was read on the way of this command may be from before it.
         self.apply(self.moment(), &set);
+        // Or from after it, and know what others have changed since.
+        let _ = self.read().await;
         Ok(set)
     }
 

@@ -117,7 +117,7 @@ impl Rate {
 
     /// After how many microseconds one more may happen. Rounded up.
     fn interval(&self) -> u128 {
-        self.period.as_micros().div_ceil(u128::from(self.count.max(1))).max(1)
+        self.period.as_nanos().div_ceil(1_000 * u128::from(self.count.max(1))).max(1)
     }
 }
 

@@ -30,8 +30,16 @@ struct Turns {
 struct Turn {
     /// Those that wait for it, in their order.
     queue: Arc<AsyncMutex<()>>,
-    /// When whoever has it means to ask the store.
-    asks_at: Mutex<Instant>,
+    plan: Mutex<Plan>,
+}
+
+/// What whoever has a turn means to do.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    /// When it asks the store.
+    asks_at: Instant,
+    /// How long before that the rate allows something, as far as is known: for the weight of its own.
+    own: Duration,
 }
 
 /// The turn to ask for one rate. It ends when it is dropped.
@@ -45,22 +53,30 @@ pub(crate) struct RateTurn {
 impl RateTurn {
     fn new(key: &LockKey, turn: Arc<Turn>, guard: OwnedMutexGuard<()>) -> Self {
         let new = Self { key: key.clone(), turn, _guard: guard };
-        new.asks_after(Duration::ZERO);
+        new.asks_after(Duration::ZERO, Duration::MAX);
         new
     }
 
-    /// Says that it sleeps first, so that nobody takes it for a future that is not polled.
-    pub(crate) fn asks_after(&self, time: Duration) {
+    /// Says that it sleeps first, until the rate allows what uses it up for this time, so that nobody takes it
+    /// for a future that is not polled.
+    pub(crate) fn asks_after(&self, time: Duration, own: Duration) {
         let now = Instant::now();
-        *lock(&self.turn.asks_at) = now.checked_add(time).unwrap_or(now);
+        let asks_at = now.checked_add(time).unwrap_or(now);
+        *lock(&self.turn.plan) = Plan { asks_at, own };
     }
 }
 
 impl RateTurns {
-    /// Returns true if somebody has the turn of this rate.
-    pub(crate) fn are_taken(&self, key: &LockKey) -> bool {
-        let turn = lock(&self.0).of.get(key).and_then(Weak::upgrade);
-        turn.is_some_and(|turn| turn.queue.try_lock().is_err())
+    /// If somebody has the turn of this rate: after how long the rate would allow what uses it up for this time,
+    /// if all that wait for it gave up now.
+    pub(crate) fn taken(&self, key: &LockKey, own: Duration) -> Option<Duration> {
+        let turn = lock(&self.0).of.get(key).and_then(Weak::upgrade)?;
+        if turn.queue.try_lock().is_ok() {
+            return None;
+        }
+        let plan = *lock(&turn.plan);
+        let asks_after = plan.asks_at.saturating_duration_since(Instant::now());
+        Some((asks_after + own).saturating_sub(plan.own))
     }
 
     /// The turn, if nobody has it.
@@ -76,13 +92,13 @@ impl RateTurns {
         let turn = self.of(key);
         let mut place = pin!(turn.queue.clone().lock_owned());
         loop {
-            let late = (*lock(&turn.asks_at)).max(Instant::now()) + LONGEST_DELAY;
+            let late = lock(&turn.plan).asks_at.max(Instant::now()) + LONGEST_DELAY;
             tokio::select! {
                 biased;
                 guard = &mut place => return Some(RateTurn::new(key, turn.clone(), guard)),
                 () = sleep_until(late) => {}
             }
-            if *lock(&turn.asks_at) + LONGEST_DELAY <= Instant::now() {
+            if lock(&turn.plan).asks_at + LONGEST_DELAY <= Instant::now() {
                 return None;
             }
         }
@@ -96,8 +112,8 @@ impl RateTurns {
         }
         let known = turns.of.get(key).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {
-            let turn =
-                Arc::new(Turn { queue: Arc::default(), asks_at: Mutex::new(Instant::now()) });
+            let plan = Plan { asks_at: Instant::now(), own: Duration::MAX };
+            let turn = Arc::new(Turn { queue: Arc::default(), plan: Mutex::new(plan) });
             turns.of.insert(key.clone(), Arc::downgrade(&turn));
             turn
         })

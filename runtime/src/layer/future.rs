@@ -200,6 +200,7 @@ where
                             // until its reason is known.
                             let loss = loss.get_or_insert_with(|| needed.lost());
                             let refusal = Refusal::Lost(ready!(loss.as_mut().poll(cx)));
+                            *this.label = needed.log_label();
                             Outcome::Refuse(refusal, parts.take())
                         }
                     };
@@ -238,7 +239,7 @@ where
                         }));
                     }
                     Outcome::Refuse(refusal, parts) => {
-                        let answer = policy.answer(refusal, is_grpc, label, parts);
+                        let answer = policy.answer(refusal, is_grpc, this.label, parts);
                         State::Refused { answer }
                     }
                     Outcome::Panic(panic) => resume_unwind(panic),

@@ -5,7 +5,9 @@ use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
+use super::rate_fields;
 use super::reject::Refusal;
+use crate::core::error::LockError;
 
 const GRPC: &str = "application/grpc";
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -69,6 +71,9 @@ pub(super) fn response(refusal: &Refusal) -> Response<Bytes> {
         None => HeaderValue::from_static("-1"),
     };
     headers.insert(PUSHBACK, pushback);
+    if let Refusal::RateLimited(LockError::RateLimited { key, rate, retry_after }) = refusal {
+        rate_fields::add_used_up(headers, key, *rate, *retry_after);
+    }
     response
 }
 

@@ -10,7 +10,7 @@ use super::key::RequestKey;
 use super::number::MaybeNumber;
 use super::reject::Refusal;
 use super::request_lock::LayerKind;
-use super::template_key::plain_name;
+use super::template_key::{fixed_name, plain_name};
 use crate::api::multi_lock::MultiLock;
 use crate::core::key::LockKey;
 use crate::core::rate::Rate;
@@ -35,7 +35,7 @@ use crate::core::rate::Rate;
 pub struct LayerLock {
     key: Arc<dyn RequestKey + Send + Sync>,
     /// Its name, if that is the same for all requests.
-    name: Option<&'static str>,
+    name: Option<Arc<str>>,
     label: Option<&'static str>,
     pub(super) demand: Demand,
 }
@@ -102,24 +102,25 @@ impl LayerLock {
 
     #[track_caller]
     fn new<K: RequestKey + Send + Sync + 'static>(key: K, kind: LayerKind) -> Self {
-        let name = plain_name(&key);
-        Self { key: Arc::new(key), name, label: name, demand: Demand::new(kind) }
+        let (label, name) = (plain_name(&key), fixed_name(&key).map(Arc::from));
+        Self { key: Arc::new(key), name, label, demand: Demand::new(kind) }
     }
 
     /// The name that it has together with another one of its set, so that every request would be
     /// refused. A lock and a rate of one name are two things; a mutex, a reader or a writer that is
     /// named twice counts once.
-    pub(super) fn clash(&self, other: &Self) -> Option<&'static str> {
+    pub(super) fn clash(&self, other: &Self) -> Option<&str> {
         use LayerKind::{Mutex, Rate, RwLock};
         let is_rate = |lock: &Self| matches!(lock.demand.kind, Rate { .. });
         let kinds = (self.demand.kind, other.demand.kind);
         let may_be = matches!(kinds, (Mutex, Mutex) | (RwLock, RwLock));
         let clashes = self.name == other.name && is_rate(self) == is_rate(other) && !may_be;
-        self.name.filter(|_| clashes)
+        self.name.as_deref().filter(|_| clashes)
     }
 
     /// What metrics, logs and refusals call these locks, such as `"tenant"`. By default it is the
-    /// template or the name; a key that a function makes has no label.
+    /// template or the name. A name that is a `String` or a `LockKey`, and a key that a function makes,
+    /// have no label.
     pub fn label(mut self, label: &'static str) -> Self {
         self.label = Some(label);
         self

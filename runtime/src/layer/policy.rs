@@ -110,7 +110,7 @@ impl Policy {
         let mut first = None;
         for lock in set {
             if let Some(key) = lock.key(parts)? {
-                first.get_or_insert_with(|| key.clone());
+                first.get_or_insert_with(|| self.given.labelled(key.clone()));
                 locks = lock.add_to(locks, key, parts)?;
             }
         }
@@ -223,6 +223,7 @@ impl Policy {
             }
             error => error,
         };
+        let lock = error.label().unwrap_or(lock);
         match Refusal::from(error) {
             Refusal::Unavailable(error) if self.fails_open && error.is_store_failure() => {
                 telemetry::passed_open(self.demand.kind.name(), lock);
@@ -297,7 +298,8 @@ impl Policy {
         lock: &'static str,
         parts: KeptParts,
     ) -> Answer {
-        telemetry::refused(&refusal, lock);
+        // Of several locks, it may be another than the first.
+        telemetry::refused(&refusal, refusal.label().unwrap_or(lock));
         match (&self.on_refused, parts) {
             _ if is_grpc => Answer::BuiltIn(Some(grpc::response(&refusal))),
             (Some(own), Some(parts)) => own.answer(refusal, *parts),

@@ -289,6 +289,14 @@ pub(super) fn plain_name<K: 'static>(key: &K) -> Option<&'static str> {
     Some(name)
 }
 
+/// The name, if the key is the same for all requests.
+pub(super) fn fixed_name<K: 'static>(key: &K) -> Option<&str> {
+    let any: &dyn Any = key;
+    let text = any.downcast_ref::<&'static str>().copied();
+    text.or_else(|| any.downcast_ref::<String>().map(String::as_str))
+        .or_else(|| any.downcast_ref::<LockKey>().map(LockKey::name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

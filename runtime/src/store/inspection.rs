@@ -45,7 +45,7 @@ pub struct LockInfo {
     pub holders: Vec<Holder>,
     /// The number of all holders.
     pub held: u64,
-    /// How long `hold_at_least` keeps the lock without a holder.
+    /// How long the lock is kept without a holder: by `hold_at_least`, or after a failed run of its job.
     #[cfg_attr(feature = "serde", serde(rename = "kept_seconds", serialize_with = "some_seconds"))]
     pub kept: Option<Duration>,
     /// By how much the server's clock is behind the lock's last fencing token, if by a second or more: the

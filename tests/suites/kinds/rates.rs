@@ -171,6 +171,31 @@ async fn a_call_that_cannot_be_served_in_time_fails_at_once() {
     assert!(begun.elapsed() <= Duration::from_millis(10), "it can't be served in time");
 }
 
+/// What is before it may give up. Only what it could not have even then is refused at once.
+#[tokio::test(start_paused = true)]
+async fn a_call_behind_others_is_refused_for_itself_alone() {
+    let locks = Locks::in_memory();
+    let limit = locks.rate("r", Rate::per_second(100));
+    limit.acquire_many(10).await.unwrap();
+    let heavy = limit.clone().wait(HOUR);
+    let heavy = tokio::spawn(async move { heavy.acquire_many(100).await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let soon = limit.clone().wait(Duration::from_millis(400));
+    let soon = tokio::spawn(async move { soon.acquire_many(50).await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    heavy.abort();
+    soon.await.unwrap().unwrap();
+
+    // 44 are left, in 40 ms since.
+    let heavy = limit.clone().wait(HOUR);
+    tokio::spawn(async move { heavy.acquire_many(100).await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let error = limit.clone().wait(Duration::from_millis(50)).acquire_many(90).await.unwrap_err();
+    let LockError::RateLimited { retry_after, .. } = error else { panic!("{error}") };
+    let millis = retry_after.as_millis();
+    assert!((400..450).contains(&millis), "{retry_after:?}: as if it were the first");
+}
+
 #[tokio::test]
 async fn a_call_that_is_given_up_gives_back_what_it_took() {
     let server = Server::start();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use leasehold::layer::{RequestKey, template_key};
-use leasehold::{Fault, Lease, LockLayer, Locks};
+use leasehold::{Fault, Lease, LockLayer, Locks, Rate};
 use tokio::net::TcpListener;
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
@@ -144,6 +144,16 @@ async fn metadata_make_a_key() {
 }
 
 /// Other requests on the same layer get the statuses of HTTP, and `on_refused` answers them alone.
+#[tokio::test]
+async fn a_refusal_by_a_rate_has_its_fields() {
+    let layer = LockLayer::rate(&Locks::in_memory(), "calls", Rate::per_minute(1));
+    let mut client = serve(layer, false).await;
+    client.check(check()).await.unwrap();
+    let refused = client.check(check()).await.unwrap_err();
+    let field = refused.metadata().get("ratelimit").unwrap().to_str().unwrap();
+    assert!(field.contains(";r=0;"), "{field}");
+}
+
 #[tokio::test]
 async fn only_calls_of_grpc_get_its_statuses() {
     let locks = Locks::in_memory();

@@ -9,7 +9,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use leasehold::layer::{LayerLock, Refusal, SetKey, key_by};
 use leasehold::{
-    Fault, LeaseHandle, LeaseSetHandle, LockError, LockLayer, Locks, LossReason, Rate,
+    Fault, LeaseHandle, LeaseSetHandle, LockError, LockKey, LockLayer, Locks, LossReason, Rate,
 };
 use tokio::sync::Notify;
 use tower::{Layer, ServiceExt, service_fn};
@@ -352,6 +352,14 @@ async fn a_name_that_is_given_twice_is_the_servers_mistake() {
 #[should_panic(expected = "a layer has 1 to 64 locks, not 0")]
 fn a_layer_without_locks_panics_at_start() {
     let _ = LockLayer::all(&Locks::in_memory(), []);
+}
+
+#[test]
+#[should_panic(expected = "two of its locks have the name `limits:{1}:a`")]
+fn a_name_that_is_given_twice_panics_at_start() {
+    let name = || LockKey::new("limits:{1}:a").unwrap();
+    let twice = [LayerLock::permit(name(), 1), LayerLock::permit(name(), 2)];
+    let _ = LockLayer::all(&Locks::in_memory(), twice);
 }
 
 #[test]

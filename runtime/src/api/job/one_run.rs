@@ -39,7 +39,7 @@ impl Job {
                     Ok(()) => {
                         so_far.failures = FailurePause::of(self.retry);
                         ran(lock, Run::Succeeded);
-                        self.note_success(SystemTime::UNIX_EPOCH + system::wall_clock());
+                        self.note_success(so_far, SystemTime::UNIX_EPOCH + system::wall_clock());
                         return Ok(until_tick_ends(left, self.spread()));
                     }
                     // The keeper goes on, or another process has the tick.

@@ -47,9 +47,9 @@ pub enum LockError {
         /// holder does not renew its lease. If other tasks of this process wait for it, this
         /// is only an estimate: the TTL.
         retry_after: Duration,
-        /// True if nobody holds the lock, and only its last holder's `hold_at_least` keeps
-        /// it. Then `retry_after` is exact. Always false if other tasks of this process wait
-        /// for the lock.
+        /// True if nobody holds the lock, and it is only kept: by its last holder's `hold_at_least`, or
+        /// in the pause after a failed run of its job. Then `retry_after` is exact. Always false if other
+        /// tasks of this process wait for the lock.
         kept: bool,
         /// True if the caller holds the lock itself, as in [`TimedOut`](Self::TimedOut).
         held_by_caller: bool,

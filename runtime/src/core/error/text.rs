@@ -30,8 +30,9 @@ impl fmt::Display for LockError {
             ),
             Self::Busy { key, retry_after, kept: true, .. } => write!(
                 f,
-                "`{key}` was not acquired, and the call does not wait: `hold_at_least` keeps it \
-                 for another {retry_after}, although nobody holds it; try again then",
+                "`{key}` was not acquired, and the call does not wait: nobody holds it, but it is \
+                 kept for another {retry_after}, by `hold_at_least` or after a failed run of its \
+                 job; try again then",
                 retry_after = Short(*retry_after)
             ),
             Self::Busy { key, retry_after, kept: false, .. } => write!(

@@ -15,6 +15,7 @@ use crate::engine::rate_status::RateStatus;
 use crate::engine::rate_turns::RateTurn;
 use crate::engine::shared::Shared;
 use crate::keeper::UnknownOutcome;
+use crate::state::telemetry::{MeasuredAttempt, Subject};
 use crate::store::{NotAll, TakeSpec};
 
 /// What was taken from rates, and is given back in the background if it is dropped.
@@ -151,13 +152,11 @@ impl<'a> Rates<'a> {
     /// Goes behind those in this process that wait for one of the rates already.
     pub(super) async fn line_up(&mut self, patience: &Patience<'_>) -> Result<(), LockError> {
         let turns = &patience.shared.rate_turns;
-        let is_taken = |rate: &&TakeSpec| turns.are_taken(&rate.key);
+        let taken = |spec: &'a TakeSpec| Some((spec, turns.taken(&spec.key, own(spec))?));
         if !patience.schedule.is_try()
-            && let Some(spec) = self.specs.iter().find(is_taken)
+            && let Some(used_up) = self.specs.iter().find_map(taken)
         {
-            // Those before it take something, too.
-            let least = Duration::from_micros(spec.rate.micros(spec.weight));
-            self.turn = wait_for_turn(patience, (spec, least)).await?;
+            self.turn = wait_for_turn(patience, used_up).await?;
         }
         Ok(())
     }
@@ -180,7 +179,7 @@ impl<'a> Rates<'a> {
             }
         }
         if let Some(turn) = &self.turn {
-            turn.asks_after(short);
+            turn.asks_after(short, own(spec));
         }
         wait(patience, (spec, short), sleep(short)).await
     }
@@ -206,12 +205,37 @@ async fn wait<T>(
     if least > left {
         return patience.give_up(spec.into(), used_up(spec, least));
     }
-    tokio::select! {
+    let waiting = Waiting(Some(spec));
+    let ended = tokio::select! {
         biased;
         it = something => Ok(it),
         () = client.keeper.shutdown.begun() => Err(LockError::ShutDown),
-        () = sleep(left) => patience.give_up(spec.into(), used_up(spec, least)),
+        () = sleep(left) => Err(used_up(spec, least.max(own(spec)))),
+    };
+    waiting.ends();
+    ended.or_else(|error| patience.give_up(spec.into(), error))
+}
+
+/// A wait for a rate. It counts as cancelled if it is dropped.
+struct Waiting<'a>(Option<&'a TakeSpec>);
+
+impl Waiting<'_> {
+    fn ends(mut self) {
+        self.0 = None;
     }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(spec) = self.0 {
+            drop(MeasuredAttempt::new(Subject::Rate, &spec.key));
+        }
+    }
+}
+
+/// For how long a take uses its rate up.
+fn own(spec: &TakeSpec) -> Duration {
+    Duration::from_micros(spec.rate.micros(spec.weight))
 }
 
 fn used_up(spec: &TakeSpec, retry_after: Duration) -> LockError {
