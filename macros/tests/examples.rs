@@ -1,7 +1,5 @@
 //! The examples in the documentation of the macros: they need the library, on which the macros can't depend.
 
-#![expect(rustdoc::broken_intra_doc_links, reason = "the links are those of the library")]
-
 #[doc = include_str!("../src/distributed_lock.md")]
 pub mod distributed_lock {}
 

@@ -14,7 +14,7 @@ fn world(words: &[&str]) -> String {
 
 #[test]
 fn the_same_seed_gives_the_same_events() {
-    for seed in 1..=8 {
+    for seed in 1..=4 {
         let seed = seed.to_string();
         let once = world(&["--seed", &seed, "6", "--quiet"]);
         assert!(once.contains(" grants, events "), "{once}");

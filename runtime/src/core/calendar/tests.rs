@@ -15,7 +15,7 @@ const ZONES: [&str; 6] = [
     "Africa/Cairo",
 ];
 
-const FIRST: Date = date(2018, 1, 1);
+const FIRST: Date = date(2024, 1, 1);
 
 fn calendar(pattern: &str, zone: &str) -> Calendar {
     Calendar::parse(&format!("{pattern} in {zone}")).unwrap()
@@ -47,7 +47,7 @@ fn ticks_are(calendar: &Calendar, zone: &str, days: impl Iterator<Item = Date>) 
 fn days_weeks_and_months_are_those_of_the_calendar() {
     for zone in ZONES {
         let days = || FIRST.series(1.day()).take_while(|day| day.year() < 2028);
-        assert_eq!(ticks_are(&calendar("daily", zone), zone, days()), 3652);
+        assert_eq!(ticks_are(&calendar("daily", zone), zone, days()), 1461);
         let mondays = days().filter(|day| day.weekday() == Weekday::Monday);
         ticks_are(&calendar("weekly", zone), zone, mondays);
         let months = days().filter(|day| day.day() == 1);
