@@ -208,7 +208,8 @@ impl Shared {
                 self.journal.note(&Line::MaxHold { id: id.clone(), time });
             }
         }
-        if wish.is_kept() {
+        // On a quorum, one server that has forgotten and another that is away may end a lease.
+        if wish.is_kept() && matches!(self.client, Client::All(_)) {
             for (_, id) in &asked {
                 self.journal.note(&Line::Renewed { id: id.clone() });
             }

@@ -286,9 +286,13 @@ impl Job {
     }
 
     /// Notes when the work last succeeded.
+    ///
     /// The store may know less of it: when that run began, or nothing since the work may run again.
     fn note_success(&self, so_far: &mut SoFar, at: SystemTime) {
-        let last = so_far.succeeded.map_or(at, |known| known.max(at));
+        let now = SystemTime::UNIX_EPOCH + system::wall_clock();
+        // One that lies ahead was told by a clock that was wrong.
+        let known = so_far.succeeded.filter(|known| *known <= now);
+        let last = known.map_or(at, |known| known.max(at));
         so_far.succeeded = Some(last);
         succeeded(self.mutex.spec().label(), last, self.mutex.tick_lasts());
     }

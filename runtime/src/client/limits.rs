@@ -142,11 +142,18 @@ impl OperatorLimits {
         self: &Arc<Self>,
         command: LimitCommand,
     ) -> Result<Vec<LimitOverride>, StoreError> {
+        let begun = self.moment();
         let set = self.store.limits(command).await?;
-        // As of now: what was read on the way of this command may be from before it.
-        self.apply(self.moment(), &set);
-        // Or from after it, and know what others have changed since.
-        let _ = self.read().await;
+        let now = self.moment();
+        // What was read on the way of this command may be from before it, or from after it and know what others
+        // have changed since: what is read from now on knows all.
+        let is_alone = now == begun + 1;
+        if is_alone || self.read().await.is_err() {
+            self.apply(self.moment(), &set);
+            if !is_alone {
+                self.look(Duration::ZERO);
+            }
+        }
         Ok(set)
     }
 

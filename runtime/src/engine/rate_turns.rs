@@ -38,8 +38,8 @@ struct Turn {
 struct Plan {
     /// When it asks the store.
     asks_at: Instant,
-    /// How long before that the rate allows something, as far as is known: for the weight of its own.
-    own: Duration,
+    /// Until when the rate is used up, as far as is known, for one whose burst is as much as it takes.
+    used_until: Option<Instant>,
 }
 
 /// The turn to ask for one rate. It ends when it is dropped.
@@ -53,30 +53,30 @@ pub(crate) struct RateTurn {
 impl RateTurn {
     fn new(key: &LockKey, turn: Arc<Turn>, guard: OwnedMutexGuard<()>) -> Self {
         let new = Self { key: key.clone(), turn, _guard: guard };
-        new.asks_after(Duration::ZERO, Duration::MAX);
+        *lock(&new.turn.plan) = Plan { asks_at: Instant::now(), used_until: None };
         new
     }
 
-    /// Says that it sleeps first, until the rate allows what uses it up for this time, so that nobody takes it
-    /// for a future that is not polled.
-    pub(crate) fn asks_after(&self, time: Duration, own: Duration) {
+    /// Says that it sleeps first, so that nobody takes it for a future that is not polled: until the rate allows
+    /// a take that leaves so much of its burst.
+    pub(crate) fn asks_after(&self, time: Duration, rest: Duration) {
         let now = Instant::now();
         let asks_at = now.checked_add(time).unwrap_or(now);
-        *lock(&self.turn.plan) = Plan { asks_at, own };
+        *lock(&self.turn.plan) = Plan { asks_at, used_until: asks_at.checked_add(rest) };
     }
 }
 
 impl RateTurns {
-    /// If somebody has the turn of this rate: after how long the rate would allow what uses it up for this time,
-    /// if all that wait for it gave up now.
-    pub(crate) fn taken(&self, key: &LockKey, own: Duration) -> Option<Duration> {
+    /// If somebody has the turn of this rate: after how long the rate would allow a take that leaves so much of
+    /// its burst, if all that wait for it gave up now. Each has a burst of its own.
+    pub(crate) fn taken(&self, key: &LockKey, rest: Duration) -> Option<Duration> {
         let turn = lock(&self.0).of.get(key).and_then(Weak::upgrade)?;
         if turn.queue.try_lock().is_ok() {
             return None;
         }
-        let plan = *lock(&turn.plan);
-        let asks_after = plan.asks_at.saturating_duration_since(Instant::now());
-        Some((asks_after + own).saturating_sub(plan.own))
+        let used_until = lock(&turn.plan).used_until;
+        let at = used_until.and_then(|until| until.checked_sub(rest));
+        Some(at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now())))
     }
 
     /// The turn, if nobody has it.
@@ -112,7 +112,7 @@ impl RateTurns {
         }
         let known = turns.of.get(key).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {
-            let plan = Plan { asks_at: Instant::now(), own: Duration::MAX };
+            let plan = Plan { asks_at: Instant::now(), used_until: None };
             let turn = Arc::new(Turn { queue: Arc::default(), plan: Mutex::new(plan) });
             turns.of.insert(key.clone(), Arc::downgrade(&turn));
             turn

@@ -18,7 +18,7 @@ use super::identity::{Identify, Identity};
 use super::key::KeyError;
 use super::layer_lock::LayerLock;
 use super::outage::{Outage, Part, Way};
-use super::reject::Refusal;
+use super::reject::{Refusal, log_label};
 use super::request_lock::{Handle as LockHandle, LayerKind, RequestLock, Share};
 use super::telemetry;
 use super::upgrade::{Warned, is_upgrade};
@@ -223,7 +223,7 @@ impl Policy {
             }
             error => error,
         };
-        let lock = error.label().unwrap_or(lock);
+        let lock = log_label(&error).unwrap_or(lock);
         match Refusal::from(error) {
             Refusal::Unavailable(error) if self.fails_open && error.is_store_failure() => {
                 telemetry::passed_open(self.demand.kind.name(), lock);
@@ -299,7 +299,7 @@ impl Policy {
         parts: KeptParts,
     ) -> Answer {
         // Of several locks, it may be another than the first.
-        telemetry::refused(&refusal, refusal.label().unwrap_or(lock));
+        telemetry::refused(&refusal, refusal.log_label().unwrap_or(lock));
         match (&self.on_refused, parts) {
             _ if is_grpc => Answer::BuiltIn(Some(grpc::response(&refusal))),
             (Some(own), Some(parts)) => own.answer(refusal, *parts),

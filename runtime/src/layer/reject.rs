@@ -82,6 +82,11 @@ pub(super) const MISCONFIGURED: (&str, &str) = ("misconfigured", "Lock misconfig
 pub(super) const MISCONFIGURED_DETAIL: &str =
     "The server's lock for this request is misconfigured.";
 
+/// What logs call the lock of an error, if it is about one: also that it has no label.
+pub(super) fn log_label(error: &LockError) -> Option<&'static str> {
+    error.key().map(LockKey::log_label).or_else(|| error.label())
+}
+
 impl Refusal {
     /// The refusal of a request that finds too many waiters.
     pub(super) fn crowded(key: LockKey, is_semaphore: bool) -> Self {
@@ -227,6 +232,14 @@ impl Refusal {
         match self {
             Self::Crowded { key, .. } => key.label(),
             refusal => refusal.error()?.label(),
+        }
+    }
+
+    /// What logs call the lock that refused, if it is one: of several, not always the first.
+    pub(super) fn log_label(&self) -> Option<&'static str> {
+        match self {
+            Self::Crowded { key, .. } => Some(key.log_label()),
+            refusal => log_label(refusal.error()?),
         }
     }
 

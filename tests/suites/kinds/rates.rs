@@ -196,6 +196,22 @@ async fn a_call_behind_others_is_refused_for_itself_alone() {
     assert!((400..450).contains(&millis), "{retry_after:?}: as if it were the first");
 }
 
+/// Each call has a burst of its own: that of another, before it, is none of its business.
+#[tokio::test(start_paused = true)]
+async fn a_call_behind_others_is_refused_by_its_own_burst() {
+    let locks = Locks::in_memory();
+    let pro = locks.rate("r", Rate::per_second(1).burst(10));
+    pro.acquire_many(10).await.unwrap();
+    let free = locks.rate("r", Rate::per_second(1).burst(1)).wait(HOUR);
+    let free = tokio::spawn(async move { free.acquire().await });
+    tokio::time::sleep(2 * SECOND).await;
+    let behind = pro.clone().wait(SECOND);
+    let behind = tokio::spawn(async move { behind.acquire().await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    free.abort();
+    behind.await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn a_call_that_is_given_up_gives_back_what_it_took() {
     let server = Server::start();

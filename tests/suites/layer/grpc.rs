@@ -143,7 +143,6 @@ async fn metadata_make_a_key() {
     }
 }
 
-/// Other requests on the same layer get the statuses of HTTP, and `on_refused` answers them alone.
 #[tokio::test]
 async fn a_refusal_by_a_rate_has_its_fields() {
     let layer = LockLayer::rate(&Locks::in_memory(), "calls", Rate::per_minute(1));
@@ -154,6 +153,7 @@ async fn a_refusal_by_a_rate_has_its_fields() {
     assert!(field.contains(";r=0;"), "{field}");
 }
 
+/// Other requests on the same layer get the statuses of HTTP, and `on_refused` answers them alone.
 #[tokio::test]
 async fn only_calls_of_grpc_get_its_statuses() {
     let locks = Locks::in_memory();

@@ -152,7 +152,7 @@ impl<'a> Rates<'a> {
     /// Goes behind those in this process that wait for one of the rates already.
     pub(super) async fn line_up(&mut self, patience: &Patience<'_>) -> Result<(), LockError> {
         let turns = &patience.shared.rate_turns;
-        let taken = |spec: &'a TakeSpec| Some((spec, turns.taken(&spec.key, own(spec))?));
+        let taken = |spec: &'a TakeSpec| Some((spec, turns.taken(&spec.key, rest(spec))?));
         if !patience.schedule.is_try()
             && let Some(used_up) = self.specs.iter().find_map(taken)
         {
@@ -179,7 +179,7 @@ impl<'a> Rates<'a> {
             }
         }
         if let Some(turn) = &self.turn {
-            turn.asks_after(short, own(spec));
+            turn.asks_after(short, rest(spec));
         }
         wait(patience, (spec, short), sleep(short)).await
     }
@@ -210,7 +210,7 @@ async fn wait<T>(
         biased;
         it = something => Ok(it),
         () = client.keeper.shutdown.begun() => Err(LockError::ShutDown),
-        () = sleep(left) => Err(used_up(spec, least.max(own(spec)))),
+        () = sleep(left) => Err(used_up(spec, least.saturating_sub(left).max(own(spec)))),
     };
     waiting.ends();
     ended.or_else(|error| patience.give_up(spec.into(), error))
@@ -231,6 +231,11 @@ impl Drop for Waiting<'_> {
             drop(MeasuredAttempt::new(Subject::Rate, &spec.key));
         }
     }
+}
+
+/// How much of its burst a take leaves, in time.
+fn rest(spec: &TakeSpec) -> Duration {
+    Duration::from_micros(spec.rate.micros(spec.rate.most_at_once())).saturating_sub(own(spec))
 }
 
 /// For how long a take uses its rate up.
