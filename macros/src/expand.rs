@@ -64,7 +64,8 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     };
     let (arguments, is_boxed) = (function.signature.inputs.clone(), function.is_boxed());
     Ok(function.guarded_by(|block| {
-        // The block of a box takes what its author lets it take: the others may be gone, or may not live as long.
+        // A boxed block takes the arguments that its author lets it take. Others may be moved by then, or may
+        // not live as long.
         let taken = if is_boxed { TokenStream::new() } else { taken(arguments.iter(), &block) };
         let body = body(&output, (&taken, lease.as_ref()), &block);
         let body = quote_spanned!(site=> #private::pin!(#private::body(async move #body)));

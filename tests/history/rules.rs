@@ -26,7 +26,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// A rule has judged something, and this is wrong with it.
-    fn note(&mut self, rule: &'static str, wrong: Option<String>) {
+    pub fn note(&mut self, rule: &'static str, wrong: Option<String>) {
         self.judged.note(rule);
         self.wrong.extend(wrong.map(|it| format!("{rule}: {it}")));
     }

@@ -50,10 +50,17 @@ pub(crate) struct RateTurn {
     _guard: OwnedMutexGuard<()>,
 }
 
+impl Plan {
+    /// Of somebody who has not asked yet.
+    fn unknown() -> Self {
+        Self { asks_at: Instant::now(), used_until: None }
+    }
+}
+
 impl RateTurn {
     fn new(key: &LockKey, turn: Arc<Turn>, guard: OwnedMutexGuard<()>) -> Self {
         let new = Self { key: key.clone(), turn, _guard: guard };
-        *lock(&new.turn.plan) = Plan { asks_at: Instant::now(), used_until: None };
+        *lock(&new.turn.plan) = Plan::unknown();
         new
     }
 
@@ -112,8 +119,8 @@ impl RateTurns {
         }
         let known = turns.of.get(key).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {
-            let plan = Plan { asks_at: Instant::now(), used_until: None };
-            let turn = Arc::new(Turn { queue: Arc::default(), plan: Mutex::new(plan) });
+            let plan = Mutex::new(Plan::unknown());
+            let turn = Arc::new(Turn { queue: Arc::default(), plan });
             turns.of.insert(key.clone(), Arc::downgrade(&turn));
             turn
         })

@@ -271,12 +271,11 @@ pub(super) fn plain_name<K: 'static>(key: &K) -> Option<&'static str> {
     if let Some(key) = <dyn Any>::downcast_ref::<TemplateKey>(key) {
         key.assert_complete();
     }
-    // Its braces may come from values.
-    if let Some(name) = <dyn Any>::downcast_ref::<String>(key) {
+    if let Some(name) = fixed_name(key) {
         assert_none(LockKey::new(name).err());
     }
+    // The braces of a `String` may come from values.
     let name = *<dyn Any>::downcast_ref::<&'static str>(key)?;
-    assert_none(LockKey::new(name).err());
     assert!(
         !has_source(name),
         "the key {name:?} is one lock for all requests: write `template_key({name:?})`"

@@ -75,13 +75,10 @@ pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdi
         active.push((end, request));
         let taken: u32 = active.iter().map(|(_, other)| other.units).sum();
         if request.kind == Kind::Permits {
-            let is_within = |limit: u32| taken <= limit;
-            let limit = if is_within(request.limit) {
-                request.limit
-            } else {
-                limit_of_last(of_lock, &active)
-            };
-            let wrong = (!is_within(limit)).then(|| {
+            // Nearly always its own is enough to know.
+            let own = request.limit;
+            let limit = if taken > own { limit_of_last(of_lock, &active) } else { own };
+            let wrong = (taken > limit).then(|| {
                 format!(
                     "{} is granted, and {taken} of {limit} permits of `{}` are taken",
                     request.id, request.lock,

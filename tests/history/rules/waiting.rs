@@ -25,15 +25,6 @@ pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdi
         if end.saturating_sub(waiter.asked) <= BOUND {
             continue;
         }
-        // Of several that are asked for together, it may wait for another.
-        let is_partner = |it: &&Request| it.asked == waiter.asked && it.worker() == waiter.worker();
-        let together: HashSet<_> =
-            history.requests.iter().filter(is_partner).map(|it| &it.lock).collect();
-        let others = history.requests.iter().filter(|it| together.contains(&it.lock));
-        let others =
-            others.filter(|it| it.id != waiter.id && (it.lock == waiter.lock || !is_partner(it)));
-        // A crowd that is refused hides no lock that stays away.
-        let others = others.filter(|it| !is_gone(history, it));
         let mut excuses: Vec<_> =
             history.faults(Effect::Away).map(|fault| (fault.from, fault.to)).collect();
         excuses.extend(history.losses().map(|fault| (fault.from, fault.to)));
@@ -48,6 +39,15 @@ pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdi
         if longest_gap((waiter.asked, end), excuses.clone()) <= BOUND {
             continue;
         }
+        // Of several that are asked for together, it may wait for another.
+        let is_partner = |it: &&Request| it.asked == waiter.asked && it.worker() == waiter.worker();
+        let together: HashSet<_> =
+            history.requests.iter().filter(is_partner).map(|it| &it.lock).collect();
+        let others = history.requests.iter().filter(|it| together.contains(&it.lock));
+        let others =
+            others.filter(|it| it.id != waiter.id && (it.lock == waiter.lock || !is_partner(it)));
+        // A crowd that is refused hides no lock that stays away.
+        let others = others.filter(|it| !is_gone(history, it));
         let covers = others.map(|other| may_hold(history, other)).chain(excuses).collect();
         let gap = longest_gap((waiter.asked, end), covers);
         let wrong = (gap > BOUND).then(|| {

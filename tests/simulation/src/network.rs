@@ -229,7 +229,7 @@ impl Network {
     pub(crate) fn close(&mut self, id: ConnectionId, at: Micros) {
         self.see_end(id, at);
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        // Who has left it is not misled by it.
+        // A client that has left it is not misled by it.
         connection.is_tried = true;
         if connection.lost == Some(Way::There) {
             return;
@@ -323,7 +323,7 @@ impl Network {
                     Some(Cut::After) | None => {}
                 }
                 self.trace.count(self.now, id, &bytes);
-                // Those of commands that ran when something before them had ended, of no known process.
+                // Commands that had to wait may have run since the last bytes. Nobody knows whose they were.
                 host.server.take_callers();
                 host.receive(session, &bytes, self.now);
                 for client in host.server.take_callers() {

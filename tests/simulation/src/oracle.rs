@@ -30,7 +30,7 @@ use std::fmt::Write as _;
 use leasehold_history::Judged;
 
 use self::appointments::Appointments;
-pub use self::appointments::Due;
+pub use self::appointments::Late;
 pub use self::awaited::{Awaited, awaited};
 use self::call::{Call, Script, Verb};
 use self::change::Change;
@@ -245,9 +245,9 @@ impl Oracle {
         }
     }
 
-    /// The waiters that were told when to ask again.
-    pub fn due(&mut self, core: &Core) -> Vec<Due> {
-        self.appointments.due(core)
+    /// The waiters that were told to ask again by now, and have not.
+    pub fn late(&mut self, core: &Core) -> Vec<Late> {
+        self.appointments.late(core)
     }
 
     /// How often something was taken from rates, and how often that was given back.

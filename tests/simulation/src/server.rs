@@ -38,7 +38,7 @@ use self::request::Args;
 use self::script::Scripts;
 use self::sentinel::Kind;
 use self::session::{Session, SessionId};
-use crate::oracle::{Due, Oracle, known_grants};
+use crate::oracle::{Late, Oracle, known_grants};
 
 /// What a server says of itself, and what it asks of its clients.
 #[derive(Clone, Debug)]
@@ -116,15 +116,15 @@ impl Server {
         self.oracle.as_mut().map(|it| std::mem::take(&mut it.violations)).unwrap_or_default()
     }
 
-    /// The waiters that were told when to ask again.
-    pub fn due(&mut self) -> Vec<Due> {
+    /// The waiters that were told to ask again by now, and have not.
+    pub fn late(&mut self) -> Vec<Late> {
         let Some(oracle) = &mut self.oracle else { return Vec::new() };
         // Who was told by a master that is none any more asks the next one.
         if self.core.borrow().role != Role::Master {
             oracle.forget_appointments();
             return Vec::new();
         }
-        oracle.due(&self.core.borrow())
+        oracle.late(&self.core.borrow())
     }
 
     pub(crate) fn is_master(&self) -> bool {

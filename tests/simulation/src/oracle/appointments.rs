@@ -16,13 +16,13 @@ const QUEUED: i64 = 5;
 #[derive(Debug, Default)]
 pub(super) struct Appointments(BTreeMap<(Place, Vec<u8>), i64>);
 
-/// A waiter that is to ask again.
+/// A waiter that was to ask again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct Late {
     pub lock: String,
     pub request: Vec<u8>,
-    /// By how much it is late, in microseconds; negative if it has time.
-    pub late_us: i64,
+    /// By how much it is late, in microseconds.
+    pub by_us: i64,
 }
 
 impl Appointments {
@@ -41,10 +41,10 @@ impl Appointments {
         }
     }
 
-    /// The live waiters in the queues that are to ask again. Forgets those that wait no longer.
-    pub(super) fn due(&mut self, core: &Core) -> Vec<Due> {
+    /// The live waiters in the queues that have not asked in time. Forgets those that wait no longer.
+    pub(super) fn late(&mut self, core: &Core) -> Vec<Late> {
         let mut known = std::mem::take(&mut self.0);
-        let mut due = Vec::new();
+        let mut late = Vec::new();
         for (place, stored) in locks(core) {
             // A dead waiter asks no more: its client may have been unable to take it back.
             let live = |ask: &Ask<'_>| ask.until_ms > stored.now_ms;
@@ -52,11 +52,13 @@ impl Appointments {
                 let Some((key, due_us)) = known.remove_entry(&(place.clone(), id.to_vec())) else {
                     continue;
                 };
-                let (lock, late_us) = (place.to_string(), core.now_us - due_us);
-                due.push(Due { lock, request: id.to_vec(), late_us });
+                if core.now_us > due_us {
+                    let (lock, by_us) = (place.to_string(), core.now_us - due_us);
+                    late.push(Late { lock, request: id.to_vec(), by_us });
+                }
                 self.0.insert(key, due_us);
             }
         }
-        due
+        late
     }
 }

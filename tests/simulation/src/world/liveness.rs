@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use super::director::Director;
 use super::standstill::clients;
 use crate::network::Micros;
-use crate::oracle::{Awaited, CLIENT, Due, awaited};
+use crate::oracle::{Awaited, CLIENT, Late, awaited};
 use crate::trace::time;
 
 /// How often the rules look.
@@ -86,17 +86,14 @@ impl Liveness {
                 }
                 self.free.insert(key, free);
             }
-            for Due { lock, request, late_us } in server.due() {
+            for Late { lock, request, by_us } in server.late() {
                 let Some(process) = promised(&request, &lock) else { continue };
-                if late_us <= 0 {
-                    continue;
-                }
-                let is_late = late_us > i64::try_from(news).expect("it is short")
+                let is_late = by_us > i64::try_from(news).expect("it is short")
                     && self.late.insert(request.clone());
                 let wrong = is_late.then(|| {
                     format!(
                         "p{process} was to ask again for `{lock}` {} ms ago: {}",
-                        late_us / 1_000,
+                        by_us / 1_000,
                         String::from_utf8_lossy(&request)
                     )
                 });

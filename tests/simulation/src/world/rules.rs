@@ -8,11 +8,11 @@ use super::plan::Deployment::{self, Quorum, Single};
 /// A rule, the servers on which it judges, and how many simulated seconds of these have something for it.
 type Rule = (&'static str, fn(Deployment) -> bool, u64);
 
-/// Some worlds of a minute, so that not all of them are full of faults.
+/// So many seconds are several worlds of a minute: not all of them are full of faults.
 const OFTEN: u64 = 150;
 const SELDOM: u64 = 1_000;
 const RARELY: u64 = 10_000;
-const HARDLY: u64 = 50_000;
+const VERY_RARELY: u64 = 50_000;
 
 fn all(_: Deployment) -> bool {
     true
@@ -38,7 +38,7 @@ const RULES: [Rule; 35] = [
     ("once: lasts", ordered, OFTEN),
     ("order", ordered, SELDOM),
     ("token", all, OFTEN),
-    ("waiting", all, HARDLY),
+    ("waiting", all, VERY_RARELY),
     // The worlds' own
     ("asks again", ordered, OFTEN),
     ("at the end", all, OFTEN),
@@ -94,7 +94,7 @@ mod tests {
             judged.note(name);
         }
         let sync = Deployment::Sentinel { syncs: true };
-        assert_eq!(rules_that_judged_nothing(sync, HARDLY, &judged), ["waiting", "sync"]);
+        assert_eq!(rules_that_judged_nothing(sync, VERY_RARELY, &judged), ["waiting", "sync"]);
         assert_eq!(rules_that_judged_nothing(sync, SELDOM, &judged), ["sync"]);
         assert_eq!(rules_that_judged_nothing(Single, SELDOM, &judged), [""; 0]);
         assert_eq!(rules_that_judged_nothing(sync, OFTEN - 1, &Judged::default()), [""; 0]);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use leasehold_history::{Effect, History, Judged, Line, Nanos, Request, Verdict};
+use leasehold_history::{Effect, History, Line, Nanos, Request, Verdict};
 use tokio::sync::watch;
 
 use super::claims::Claims;
@@ -38,8 +38,7 @@ struct State {
     ended: BTreeSet<String>,
     /// Until when processes may come late to their turn at a lock: they have futures that nobody polls.
     neglected: BTreeMap<(String, &'static str), Micros>,
-    violations: Vec<String>,
-    judged: Judged,
+    verdict: Verdict,
     /// How often something of a rate was used.
     used_rates: u64,
     job_runs: JobRuns,
@@ -61,8 +60,7 @@ impl Shared {
             tickets: Vec::new(),
             ended: BTreeSet::new(),
             neglected: BTreeMap::new(),
-            violations: Vec::new(),
-            judged: Judged::default(),
+            verdict: Verdict::default(),
             used_rates: 0,
             job_runs: JobRuns::default(),
             asked_again: None,
@@ -92,14 +90,12 @@ impl Shared {
     }
 
     pub(super) fn violation(&self, text: String) {
-        self.state().violations.push(text);
+        self.state().verdict.wrong.push(text);
     }
 
     /// A rule has judged something, and this is wrong with it.
     pub(super) fn judge(&self, rule: &'static str, wrong: Option<String>) {
-        let mut state = self.state();
-        state.judged.note(rule);
-        state.violations.extend(wrong.map(|it| format!("{rule}: {it}")));
+        self.state().verdict.note(rule, wrong);
     }
 
     /// Something of so many rates is used.
@@ -254,9 +250,7 @@ impl Shared {
 
     /// What the other rules have found.
     pub(super) fn take_verdict(&self) -> Verdict {
-        let mut state = self.state();
-        let wrong = std::mem::take(&mut state.violations);
-        Verdict { wrong, judged: std::mem::take(&mut state.judged) }
+        std::mem::take(&mut self.state().verdict)
     }
 }
 
