@@ -162,8 +162,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-changed-limit-is-not-noted-by-its-own-client",
         100,
         "client/limits.rs",
-        "self.apply(self.moment(), &set);",
-        "self.moment();",
+        "is_alone || self.read().await.is_err()",
+        "is_alone && false",
     )
     .on(Deployment::Single),
     mistake(
