@@ -4,7 +4,6 @@ pub(crate) mod acquire;
 pub(crate) mod lease;
 pub(crate) mod lease_set;
 pub(crate) mod rate_status;
-mod rate_turns;
 mod settled_takes;
 pub(crate) mod shared;
 pub(crate) mod ticket;

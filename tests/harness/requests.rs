@@ -44,7 +44,8 @@ impl Requests {
     /// If `name` is no valid name.
     pub fn take(&self, name: &str, rate: Rate, weight: u32) -> Take {
         let id = RequestId::next(self.client, &self.count);
-        Take { key: LockKey::new(name).expect("a name"), id, rate, weight, settled: Vec::new() }
+        let key = LockKey::new(name).expect("a name");
+        Take { key, id, rate, weight, settled: Vec::new(), wait: Duration::ZERO }
     }
 }
 

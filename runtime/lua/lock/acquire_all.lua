@@ -1,12 +1,12 @@
 --- lock/acquire_all: take several mutexes and permits, if all are free and nobody waits for one,
---- and of rates, if there is enough.
+--- and of rates, now or for a later time.
 ---
 --- All or none, and never queued: a caller that waits takes them one after another. Safe
 --- to send twice: requests that hold their locks get the same tokens, and their TTLs start
 --- anew. If one request was released or cancelled, none is granted. Each permit brings its
 --- own limit for the total weight, and each rate its own burst.
 ---
---- INCLUDE record token grant fields take_mutex holder holders rule_semaphore take_permit take_locks rate take_rate for_each
+--- INCLUDE record token grant fields take_mutex holder holders rule_semaphore take_permit rate write_rate place_rate take_rate take_locks for_each
 ---
 --- KEYS, for each lock of each request; then the key of each of its rates; and the last one once
 ---   1  lock     string  the record
@@ -21,8 +21,10 @@
 --- the arguments of rate/take.
 --- RETURN, for several requests an array of
 ---   {1, tokens, used_us}  granted; a token for each lock, 0 for a permit; then as in rate/take
+---   {2, nth, after_us}    all locks are free and none is taken, but of all rates is: all may begin after
+---                         this time, because of the nth, and ask again then; the locks are counted
+---   {0, nth, after_us}    the same, but nothing is taken, since the time is too long
 ---   {0, nth}              the first lock that is not free, or a rate whose request was given back
----   {0, nth, short_us}    the first rate that has too little; the locks are counted, too
 --- COST  O(log holders) for each lock, and for each rate as in rate/take
 
 -- A request, whose keys and arguments come behind these.
@@ -38,12 +40,16 @@ local function take_all(key, arg)
   end
   key, arg = key + 3 * locks, arg + 3 + 2 * locks
   for each = 1, rates do
-    local short_us
-    parts[each], short_us = free_rate(KEYS[key + each], unpack(ARGV, arg + 4 * each - 3, arg + 4 * each))
-    if not parts[each] then return {0, locks + each, short_us} end
+    parts[each] = read_part(KEYS[key + each], unpack(ARGV, arg + 5 * each - 4, arg + 5 * each))
+    if not parts[each] then return {0, locks + each} end
   end
-  for each, part in ipairs(parts) do granted[1 + locks + each] = take_rate(part) end
-  take_locks(free, tonumber(ttl_ms), granted)
+  local last, after_us, is_long = place_all(parts)
+  if is_long then return {0, locks + last, after_us} end
+  if last then
+    take_rates(parts)
+    return {2, locks + last, after_us}
+  end
+  take_locks(free, parts, tonumber(ttl_ms), granted)
   return granted
 end
 
@@ -51,7 +57,7 @@ local requests, key, arg = {}, 0, 0
 while arg < #ARGV do
   requests[#requests + 1] = {key, arg}
   local locks, rates = unpack(ARGV, arg + 2, arg + 3)
-  key, arg = key + 3 * locks + rates, arg + 3 + 2 * locks + 4 * rates
+  key, arg = key + 3 * locks + rates, arg + 3 + 2 * locks + 5 * rates
 end
 if #requests == 1 then return take_all(0, 0) end
 return for_each(#requests, function(each) return take_all(unpack(requests[each])) end)

@@ -1,9 +1,10 @@
---- rate/take: take from a rate, if there is enough. Never queued.
+--- rate/take: take from a rate, now or for a later time. Never queued: the time is decided at once, and
+--- nobody who comes later changes it.
 ---
 --- Safe to send twice: a request takes once. Also after rate/give_back, so a late copy of it takes
---- nothing.
+--- nothing. A request that has taken for a later time asks again then.
 ---
---- INCLUDE record token rate take_rate for_each
+--- INCLUDE record token rate write_rate place_rate take_rate for_each
 ---
 --- KEYS, for each request
 ---   1  rate       zset     see include/rate
@@ -12,17 +13,22 @@
 ---   2  weight_us  integer  for how long it uses the rate up
 ---   3  burst_us   integer  for how long the rate may be used up at most
 ---   4  settled    string   earlier requests to forget, one after another
+---   5  wait_us    integer  how long the request may wait
 --- RETURN, for several requests an array of
 ---   {1, used_us}      taken; how long the rate is used up from now
----   {0, 1, short_us}  there is too little, and enough after this time
+---   {2, 1, after_us}  taken; the request may begin after this time
+---   {0, 1, after_us}  nothing is taken; the request could begin after this time, which is too long
 ---   {0, 1}            the request was given back
 --- COST  O(log requests of the last seconds), also for each that is settled, and O(1) for each that
----       has ended
+---       has ended and for each free span
 
 local function take(each)
-  local id, weight_us, burst_us, settled = unpack(ARGV, 4 * each - 3, 4 * each)
-  local free, short_us = free_rate(KEYS[each], id, weight_us, burst_us, settled)
-  return free and {1, take_rate(free)} or {0, 1, short_us}
+  local part = read_part(KEYS[each], unpack(ARGV, 5 * each - 4, 5 * each))
+  if not part then return {0, 1} end
+  local last, after_us, is_long = place_all({part})
+  if is_long then return {0, 1, after_us} end
+  local used_us = take_rate(part)
+  return last and {2, 1, after_us} or {1, used_us}
 end
 
 if #KEYS == 1 then return take(1) end

@@ -68,8 +68,8 @@ impl RateLimit {
 
     /// Takes one from the rate. While it is used up, waits for at most [`wait`](Self::wait).
     ///
-    /// The tasks of one client are served in the order in which they came. Between clients there is no
-    /// order: each asks again when the rate allows more.
+    /// Callers are served in the order in which they came, in all processes. The store tells each when its
+    /// turn is. A caller that is not polled by then, or within 250 ms of it, gets a later turn.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl RateLimit {
     /// Takes `weight` from the rate at once, from 1 to its burst: what a request costs. Otherwise as
     /// [`acquire`](Self::acquire).
     ///
-    /// A heavy request may wait longer than its part of the rate takes, while others ask for less.
+    /// A heavy request has its turn like any other, and later ones wait behind it.
     ///
     /// # Errors
     ///

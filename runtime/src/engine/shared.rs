@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::rate_turns::RateTurns;
 use super::settled_takes::SettledTakes;
 use crate::client::Client;
 use crate::keeper::Keeper;
@@ -16,7 +15,6 @@ use crate::store::{ClientId, Store};
 pub(crate) struct Shared {
     pub(crate) client: Arc<Client>,
     pub(crate) queues: Arc<LocalQueues>,
-    pub(crate) rate_turns: RateTurns,
     pub(crate) settled_takes: SettledTakes,
 }
 
@@ -37,8 +35,7 @@ impl Shared {
                 queues.stop_all_lingering();
             }
         });
-        let (rate_turns, settled_takes) = (RateTurns::default(), SettledTakes::default());
-        Self { client, queues, rate_turns, settled_takes }
+        Self { client, queues, settled_takes: SettledTakes::default() }
     }
 }
 

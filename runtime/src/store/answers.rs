@@ -171,8 +171,11 @@ pub enum NotAll {
     Busy(usize),
     /// A take was given back, and takes nothing any more.
     GivenBack,
-    /// The index of the first rate that has too little left, and after how long it has enough.
+    /// All could begin after this time, because of the rate with this index. That is too long.
     UsedUp(usize, Duration),
+    /// The same, and it is not too long: all rates were taken of for that time. The same request asks again
+    /// then.
+    Reserved(usize, Duration),
 }
 
 /// The answer to a renewal.

@@ -21,7 +21,7 @@
 //! | `serve` | `include/serve` |
 //! | `multi_holder` | `semaphore/*`, `reentrant/*`, `rw/*` and `multi_holder/*`, with `include/ask`, `include/give_back`, `include/take_permit` and `include/take_locks` |
 //! | `quorum_member` | `rw/vote`, `mutex/repair`, `rw/repair` |
-//! | `rate` | `rate/*`, `include/rate`, `include/take_rate` |
+//! | `rate` | `rate/*`, `include/rate`, `include/write_rate`, `include/place_rate`, `include/take_rate` |
 //! | `recall` | `*/linger`, `include/recall`, `include/recall_clients` |
 //! | `lock` | `lock/*` |
 
@@ -54,7 +54,7 @@ pub(super) use self::counters::{Counters, Tokens};
 pub(super) use self::done::run_again;
 use self::lock::keep_offer;
 pub(super) use self::lock::{force_release, inspect, is_held_by};
-pub(super) use self::rate::{RateState, Short};
+pub(super) use self::rate::RateState;
 pub(super) use self::state::LockState;
 pub(super) use self::time::Time;
 use super::{

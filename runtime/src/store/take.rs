@@ -1,5 +1,7 @@
 //! A part of a rate, as a request takes it: it has no lease.
 
+use std::time::Duration;
+
 use super::request::RequestId;
 use crate::core::key::LockKey;
 use crate::core::rate::Rate;
@@ -16,7 +18,7 @@ impl TakeSpec {
     /// The take with this id, which settles these.
     pub(crate) fn into_take(self, id: RequestId, settled: Vec<RequestId>) -> Take {
         let Self { key, rate, weight } = self;
-        Take { key, id, rate, weight, settled }
+        Take { key, id, rate, weight, settled, wait: Duration::ZERO }
     }
 }
 
@@ -34,6 +36,8 @@ pub struct Take {
     /// Earlier takes of this rate that are used, and of which no copy can arrive any more: the store
     /// forgets them before their time.
     pub settled: Vec<RequestId>,
+    /// How long its request may wait, if it is not known yet.
+    pub wait: Duration,
 }
 
 impl Take {

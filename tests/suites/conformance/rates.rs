@@ -32,6 +32,10 @@ macro_rules! cases {
             several_rates_are_taken_together,
             what_is_settled_is_forgotten_and_stays_used,
             of_a_set_also_a_settled_take_is_forgotten,
+            a_request_that_may_wait_is_told_its_time,
+            the_turn_of_one_that_gave_up_is_taken_next,
+            a_set_that_waits_for_a_rate_takes_no_lock,
+            rates_that_are_waited_for_begin_together,
         }
     };
 }
@@ -331,4 +335,94 @@ pub(super) async fn of_a_set_also_a_settled_take_is_forgotten(backend: &dyn Back
     ask(backend, &[mutex(&client)], &[after(&client, &[&first])]).await.expect("all are free");
     assert!(!given_back(backend, &first).await, "it is used");
     assert_eq!(left(backend, HOURLY).await, 2);
+}
+
+/// After how long a request may begin that waits.
+async fn waits(backend: &dyn Backend, locks: &[Request], takes: &[Take]) -> Duration {
+    match ask(backend, locks, takes).await {
+        Err(NotAll::Reserved(_, after)) => after,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same request, which may wait.
+fn waiting(take: Take) -> Take {
+    Take { wait: Duration::from_secs(24 * 60 * 60), ..take }
+}
+
+pub(super) async fn a_request_that_may_wait_is_told_its_time(backend: &dyn Backend) {
+    let (client, rate) = (Client::new(), Rate::per_second(4).burst(1));
+    let interval = Duration::from_millis(250);
+    takes(backend, &one(&client, rate)).await;
+    let (first, second) = (waiting(one(&client, rate)), waiting(one(&client, rate)));
+    let after = waits(backend, &[], std::slice::from_ref(&first)).await;
+    assert!(after <= interval, "{after:?}");
+    let later = waits(backend, &[], std::slice::from_ref(&second)).await;
+    assert!(is_about(later, 2 * interval), "{later:?}");
+    // Nobody overtakes them.
+    let third = refused(backend, &one(&client, rate)).await;
+    assert!(third <= 3 * interval, "{third:?}");
+    // Asked too early, it keeps its time.
+    let still = waits(backend, &[], std::slice::from_ref(&second)).await;
+    assert!(still <= later, "{still:?} after {later:?}");
+    sleep(still).await;
+    for take in [&first, &second] {
+        takes(backend, take).await;
+    }
+    // One that may not wait so long has taken nothing.
+    let short = Take { wait: Duration::from_millis(1), ..one(&client, HOURLY.burst(1)) };
+    refused(backend, &short).await;
+    assert!(!given_back(backend, &short).await);
+}
+
+pub(super) async fn the_turn_of_one_that_gave_up_is_taken_next(backend: &dyn Backend) {
+    let (client, rate) = (Client::new(), HOURLY.burst(1));
+    let quarter = Duration::from_secs(15 * 60);
+    takes(backend, &one(&client, rate)).await;
+    let all: Vec<_> = (0..4).map(|_| waiting(one(&client, rate))).collect();
+    for (nth, take) in (1..).zip(&all) {
+        let after = waits(backend, &[], std::slice::from_ref(take)).await;
+        assert!(is_about(after, quarter * nth), "{after:?}");
+    }
+    for take in &all[1..3] {
+        assert!(given_back(backend, take).await);
+    }
+    // A heavy one has room for two between the others, and nobody's time changes.
+    let heavy = waiting(part(&client, "rate", HOURLY.burst(2), 2));
+    let after = waits(backend, &[], std::slice::from_ref(&heavy)).await;
+    assert!(is_about(after, quarter * 2), "{after:?}");
+    let after = waits(backend, &[], std::slice::from_ref(&all[3])).await;
+    assert!(is_about(after, quarter * 4), "{after:?}");
+    let last = waits(backend, &[], &[waiting(one(&client, rate))]).await;
+    assert!(is_about(last, quarter * 5), "{last:?}");
+}
+
+pub(super) async fn a_set_that_waits_for_a_rate_takes_no_lock(backend: &dyn Backend) {
+    let (client, rate) = (Client::new(), Rate::per_second(4).burst(1));
+    takes(backend, &one(&client, rate)).await;
+    let (set, take) = ([mutex(&client), permit(&client, 1)], waiting(one(&client, rate)));
+    let after = waits(backend, &set, std::slice::from_ref(&take)).await;
+    let other = mutex(&client);
+    granted(backend, &other).await;
+    sleep(after).await;
+    let busy = ask(backend, &set, std::slice::from_ref(&take)).await;
+    assert_eq!(busy, Err(NotAll::Busy(0)), "the mutex is another's");
+    assert_eq!(released(backend, &other).await, Ended::Released);
+    ask(backend, &set, std::slice::from_ref(&take)).await.expect("it is its turn");
+    assert_eq!(released(backend, &set[0]).await, Ended::Released);
+}
+
+pub(super) async fn rates_that_are_waited_for_begin_together(backend: &dyn Backend) {
+    let (client, quarter) = (Client::new(), Duration::from_secs(15 * 60));
+    let total = Rate::per_hour(2).burst(1);
+    let both =
+        || [waiting(one(&client, HOURLY.burst(1))), waiting(part(&client, "total", total, 1))];
+    ask(backend, &[], &both()).await.expect("both have enough");
+    let after = waits(backend, &[], &both()).await;
+    assert!(is_about(after, quarter * 2), "{after:?}");
+    // The faster one has room before that, and is used up at that time.
+    let before = waits(backend, &[], &[waiting(one(&client, HOURLY.burst(1)))]).await;
+    assert!(is_about(before, quarter), "{before:?}");
+    let behind = waits(backend, &[], &[waiting(one(&client, HOURLY.burst(1)))]).await;
+    assert!(is_about(behind, quarter * 3), "{behind:?}");
 }

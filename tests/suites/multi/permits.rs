@@ -125,7 +125,9 @@ mod on_servers {
     use leasehold::Rate;
     use leasehold::store::{All, Ask, ClientId, Kind, NotAll, Renewal};
     use leasehold_tests::backend::light_client;
-    use leasehold_tests::requests::{Requests, redis_store, request, sent_together};
+    use leasehold_tests::requests::{
+        Requests, redis_store, request, sent_together, take as take_of,
+    };
     use leasehold_tests::server::Server;
 
     use super::*;
@@ -247,7 +249,8 @@ mod on_servers {
             let before = of("d", 1);
             let _ = whole.acquire(&before, None).await.unwrap();
             let set = [request("a", Kind::Mutex, TTL), of("b", 1), of("c", 1), of("d", 2)];
-            let answer = store.acquire_all(&set, &[]).unwrap().await;
+            let rate = || [take_of("r", Rate::per_hour(1), 1)];
+            let answer = store.acquire_all(&set, &rate()).unwrap().await;
             assert!(answer.is_err(), "without {missing}: {answer:?}");
             for request in &set {
                 let renewal = whole.renew(request).await.unwrap();
@@ -255,7 +258,7 @@ mod on_servers {
             }
             assert_eq!(whole.renew(&before).await.unwrap(), Renewal::Renewed, "{missing}");
             let set = [request("a", Kind::Mutex, TTL), of("b", 8), of("c", 8), of("d", 7)];
-            let answer = whole.acquire_all(&set, &[]).unwrap().await.unwrap();
+            let answer = whole.acquire_all(&set, &rate()).unwrap().await.unwrap();
             assert!(answer.is_ok(), "without {missing}: {answer:?}");
         }
     }

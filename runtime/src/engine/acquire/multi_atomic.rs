@@ -3,8 +3,9 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::patience::Patience;
 use crate::client::in_flight::InFlight;
 use crate::core::options::Options;
 use crate::engine::lease::Lease;
@@ -15,33 +16,53 @@ use crate::keeper::ToCancel;
 use crate::state::lease::{Grant, GrantTimes};
 use crate::store::{All, Ask, Kind, NotAll, Request, RequestSpec, StoreError, Take, TakeSpec};
 
+/// How much later than its time a request may begin that has waited for a rate. Later, it asks for
+/// another time: many that are late would begin together.
+const LATE: Duration = Duration::from_millis(250);
+
+/// For how long in advance rates are taken.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
 /// The requests of one command, until they are granted or given up.
 pub(super) struct AtomicAcquire {
     shared: Arc<Shared>,
     in_flight: InFlight<All>,
     locks: Vec<Request>,
     takes: Vec<Take>,
+    /// When it may begin, if it waits for a rate.
+    begins: Option<Instant>,
     options: Options,
 }
 
 impl AtomicAcquire {
+    /// Requests that may wait for their rates, or not.
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        patience: &Patience<'_>,
         locks: &[RequestSpec],
         rates: &[TakeSpec],
-        options: Options,
+        may_wait: bool,
     ) -> Self {
+        let (shared, options) = (patience.shared, patience.options);
+        let wait = if may_wait { patience.left().min(LONGEST) } else { Duration::ZERO };
         let id = || shared.client.next_request();
         let request = |spec: &RequestSpec| spec.clone().into_request(id(), options.first_ttl());
-        let take =
-            |spec: &TakeSpec| spec.clone().into_take(id(), shared.settled_takes.take(&spec.key));
+        let take = |spec: &TakeSpec| {
+            let settled = shared.settled_takes.take(&spec.key);
+            Take { wait, ..spec.clone().into_take(id(), settled) }
+        };
         Self {
             locks: locks.iter().map(request).collect(),
             takes: rates.iter().map(take).collect(),
             in_flight: InFlight::new(&shared.client),
             shared: shared.clone(),
+            begins: None,
             options,
         }
+    }
+
+    /// Returns true if it is too late to begin.
+    pub(super) fn is_late(&self) -> bool {
+        self.begins.is_some_and(|begins| self.shared.client.store.now() > begins + LATE)
     }
 
     /// Asks once, with the same ids each time. Gives the leases if all were granted, or why none was;
@@ -67,6 +88,11 @@ impl AtomicAcquire {
             Ok(tokens) => {
                 self.in_flight.arm();
                 Ok(self.take_grants(&tokens).ok_or(NotAll::Unknown))
+            }
+            Err(NotAll::Reserved(index, after)) => {
+                self.in_flight.arm();
+                self.begins = Some(self.shared.client.store.now() + after);
+                Ok(Err(NotAll::Reserved(index, after)))
             }
             // Refused. An earlier copy may still arrive.
             Err(refusal) => Ok(Err(refusal)),

@@ -51,7 +51,7 @@ pub(crate) async fn acquire_all(
         return Ok(leases);
     };
     check(shared, &first.key, &rates, &options)?;
-    let (patience, rates) = (Patience::new(shared, options), Rates::of(&rates));
+    let (patience, rates) = (Patience::new(shared, options), Rates(&rates));
     let acquired = OrderedAcquire { patience, locks: &locks, rates }.acquire().await;
     let is_semaphore = |spec: &RequestSpec| matches!(spec.kind, Kind::Semaphore { .. });
     acquired.map_err(|error| {
@@ -67,7 +67,7 @@ pub(crate) async fn acquire_rates(
 ) -> Result<Vec<RateStatus>, LockError> {
     check(shared, &rates[0].key, rates, &options)?;
     let mut patience = Patience::new(shared, options);
-    let taken = Rates::of(rates).acquire(&mut patience).await?;
+    let taken = Rates(rates).acquire(&mut patience).await?;
     TakenRates::settle(shared, &taken);
     Ok(taken)
 }
@@ -132,7 +132,6 @@ struct OrderedAcquire<'a> {
 
 impl<'a> OrderedAcquire<'a> {
     async fn acquire(&mut self) -> Result<LeaseSet, LockError> {
-        self.rates.line_up(&self.patience).await?;
         loop {
             if self.patience.shared.client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
@@ -142,12 +141,15 @@ impl<'a> OrderedAcquire<'a> {
                 None => self.acquire_in_order().await?,
             };
             if leases.is_held() && leases.len() == self.locks.len() {
-                if leases.rates().len() < self.rates.specs().len() {
-                    match self.rates.take(&mut self.patience).await? {
+                if leases.rates().len() < self.rates.0.len() {
+                    match self.rates.take(&mut self.patience, false).await? {
                         Ok(rates) => leases.rates = rates,
-                        Err(used_up) => {
+                        Err((spec, after)) => {
                             let _ = leases.release().await;
-                            self.rates.wait_for(used_up, &self.patience).await?;
+                            if after > self.patience.left() {
+                                return self.patience.refuse((spec, after));
+                            }
+                            self.patience.wait_for(spec, after).await?;
                             continue;
                         }
                     }
@@ -171,13 +173,16 @@ impl<'a> OrderedAcquire<'a> {
     /// Acquires all by one command, if all are free and nobody waits for any. `None` if they
     /// must be acquired in order.
     async fn acquire_atomically(&mut self) -> Result<Option<LeaseSet>, LockError> {
-        let (locks, rates) = (self.locks, self.rates.specs());
+        let (locks, rates) = (self.locks, self.rates.0);
         if locks.len() + rates.len() == 1 {
             return Ok(None);
         }
-        let (shared, options) = (self.patience.shared, self.patience.options);
-        let mut pending = AtomicAcquire::new(shared, locks, rates, options);
+        let anew = |patience: &Patience<'_>| AtomicAcquire::new(patience, locks, rates, true);
+        let mut pending = anew(&self.patience);
         loop {
+            if pending.is_late() {
+                pending = anew(&self.patience);
+            }
             if self.locks.iter().any(|spec| self.patience.shared.queues.has_waiters(spec)) {
                 return Ok(None);
             }
@@ -189,8 +194,11 @@ impl<'a> OrderedAcquire<'a> {
                     self.patience.count(rates);
                     return Ok(Some(leases));
                 }
-                Ok(Err(NotAll::UsedUp(index, short))) if let Some(spec) = rates.get(index) => {
-                    self.rates.wait_for((spec, short), &self.patience).await?;
+                Ok(Err(NotAll::UsedUp(index, after))) => {
+                    return self.patience.refuse((&rates[index], after));
+                }
+                Ok(Err(NotAll::Reserved(index, after))) => {
+                    self.patience.wait_for(&rates[index], after).await?;
                 }
                 Ok(Err(refusal)) => match self.busy(refusal) {
                     Some(spec) if let Err(closed) = self.in_force(spec) => {
@@ -203,7 +211,6 @@ impl<'a> OrderedAcquire<'a> {
                 // proxy before a cluster. If it does not, the single acquire gives the reason.
                 Err(error) if !error.is_passing => return Ok(None),
                 Err(error) => {
-                    self.rates.leave_turn();
                     self.patience.pause(NotGranted::Fault(error), (&locks[0]).into()).await?;
                 }
             }
@@ -221,8 +228,6 @@ impl<'a> OrderedAcquire<'a> {
 
     /// Acquires one after another. The set is smaller than asked for if a held lease was lost.
     async fn acquire_in_order(&mut self) -> Result<LeaseSet, LockError> {
-        // Others may ask for the rate meanwhile.
-        self.rates.leave_turn();
         let mut held = LeaseSet::new();
         for spec in self.locks {
             let wait = self.patience.schedule.wait_left(self.patience.shared.client.store.now());

@@ -1,4 +1,8 @@
 //! The rates of a set: taken when all locks are held, and waited for while none is.
+//!
+//! The store tells a caller that may wait at once when it may begin, and keeps that time for it. So
+//! callers of all processes are served in their order, and nobody is held up by one that sleeps or is
+//! not polled.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,7 +16,6 @@ use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::core::error::LockError;
 use crate::engine::rate_status::RateStatus;
-use crate::engine::rate_turns::RateTurn;
 use crate::engine::shared::Shared;
 use crate::keeper::UnknownOutcome;
 use crate::state::telemetry::{MeasuredAttempt, Subject};
@@ -52,168 +55,139 @@ impl Drop for TakenRates<'_> {
     }
 }
 
-/// The rate that was used up, and after how long it is not.
+/// The last rate that allows a request, and after how long.
 pub(super) type UsedUp<'a> = (&'a TakeSpec, Duration);
 
-/// The rates of a set.
-pub(super) struct Rates<'a> {
-    /// Sorted by name.
-    specs: &'a [TakeSpec],
-    /// The turn to ask for the rate that was used up.
-    turn: Option<RateTurn>,
-}
+/// The rates of a set, sorted by name.
+#[derive(Clone, Copy)]
+pub(super) struct Rates<'a>(pub(super) &'a [TakeSpec]);
 
 impl<'a> Rates<'a> {
-    pub(super) fn of(specs: &'a [TakeSpec]) -> Self {
-        Self { specs, turn: None }
-    }
-
-    pub(super) fn specs(&self) -> &'a [TakeSpec] {
-        self.specs
-    }
-
     /// Takes of all of them, and waits until that is possible. Only where no lock is held.
     pub(super) async fn acquire(
-        &mut self,
+        self,
         patience: &mut Patience<'a>,
     ) -> Result<Vec<RateStatus>, LockError> {
-        self.line_up(patience).await?;
+        match self.take(patience, true).await? {
+            Ok(taken) => Ok(taken),
+            Err(used_up) => patience.refuse(used_up),
+        }
+    }
+
+    /// Takes of all rates, or of none: by one command, if the store can do that. May wait for that
+    /// where no lock is held.
+    pub(super) async fn take(
+        self,
+        patience: &mut Patience<'a>,
+        may_wait: bool,
+    ) -> Result<Result<Vec<RateStatus>, UsedUp<'a>>, LockError> {
+        let taken = match self.ask(patience, may_wait).await? {
+            Err(NotAll::Unknown) => self.take_each(patience, may_wait).await?,
+            Ok(taken) => Ok(taken),
+            Err(refusal) => Err(self.used_up(refusal)?),
+        };
+        if taken.is_ok() {
+            patience.count(self.0);
+        }
+        Ok(taken)
+    }
+
+    /// Takes one after another. It waits for the first one alone, so that none is taken for long before
+    /// all are.
+    async fn take_each(
+        self,
+        patience: &mut Patience<'a>,
+        may_wait: bool,
+    ) -> Result<Result<Vec<RateStatus>, UsedUp<'a>>, LockError> {
+        let mut in_turn: Vec<_> = self.0.iter().collect();
+        'anew: loop {
+            let mut all = TakenRates::of(patience.shared, Vec::new());
+            for nth in 0..in_turn.len() {
+                let one = Self(std::slice::from_ref(in_turn[nth]));
+                let is_first = nth == 0;
+                let used_up = match one.ask(patience, may_wait && is_first).await? {
+                    Ok(taken) => {
+                        all.rates.extend(taken);
+                        continue;
+                    }
+                    Err(refusal) => one.used_up(refusal)?,
+                };
+                if is_first || !may_wait || used_up.1 > patience.left() {
+                    return Ok(Err(used_up));
+                }
+                in_turn.swap(0, nth);
+                continue 'anew;
+            }
+            all.rates.sort_by(|one, other| one.key().cmp(other.key()));
+            return Ok(Ok(all.keep()));
+        }
+    }
+
+    /// The rate that refused.
+    fn used_up(self, refusal: NotAll) -> Result<UsedUp<'a>, LockError> {
+        match refusal {
+            NotAll::UsedUp(index, after) => Ok((&self.0[index], after)),
+            // Something else is stored there.
+            _ => Err(LockError::WrongKind { key: self.0[0].key.clone() }),
+        }
+    }
+
+    /// Asks until the store answers, and then once more at the time that it says.
+    async fn ask(
+        self,
+        patience: &mut Patience<'a>,
+        may_wait: bool,
+    ) -> Result<Result<Vec<RateStatus>, NotAll>, LockError> {
+        let anew = |patience: &Patience<'a>| AtomicAcquire::new(patience, &[], self.0, may_wait);
+        let mut pending = anew(patience);
         loop {
             if patience.shared.client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
             }
-            match self.take(patience).await? {
-                Ok(taken) => return Ok(taken),
-                Err(used_up) => self.wait_for(used_up, patience).await?,
+            if pending.is_late() {
+                pending = anew(patience);
             }
-        }
-    }
-
-    /// Lets others ask for the rate meanwhile.
-    pub(super) fn leave_turn(&mut self) {
-        self.turn = None;
-    }
-
-    /// Takes of all rates, or of none: by one command, if the store can do that.
-    pub(super) async fn take(
-        &mut self,
-        patience: &mut Patience<'a>,
-    ) -> Result<Result<Vec<RateStatus>, UsedUp<'a>>, LockError> {
-        let specs = self.specs;
-        match self.ask(specs, patience).await? {
-            Ok(taken) => {
-                patience.count(specs);
-                return Ok(Ok(taken));
-            }
-            Err(NotAll::UsedUp(index, short)) if let Some(spec) = specs.get(index) => {
-                return Ok(Err((spec, short)));
-            }
-            Err(_) => {}
-        }
-        let mut all = TakenRates::of(patience.shared, Vec::new());
-        for spec in specs {
-            match self.ask(std::slice::from_ref(spec), patience).await? {
-                Ok(taken) => all.rates.extend(taken),
-                Err(NotAll::UsedUp(_, short)) => return Ok(Err((spec, short))),
-                // Something else is stored there.
-                Err(_) => return Err(LockError::WrongKind { key: spec.key.clone() }),
-            }
-        }
-        patience.count(specs);
-        Ok(Ok(all.keep()))
-    }
-
-    /// Asks until the store answers.
-    async fn ask(
-        &mut self,
-        specs: &'a [TakeSpec],
-        patience: &mut Patience<'a>,
-    ) -> Result<Result<Vec<RateStatus>, NotAll>, LockError> {
-        let anew = |patience: &Patience<'a>| {
-            AtomicAcquire::new(patience.shared, &[], specs, patience.options)
-        };
-        let mut pending = anew(patience);
-        loop {
             let store = &*patience.shared.client.store;
             let limit = patience.schedule.time_limit(store, patience.options.first_ttl());
             let answer = within(limit, pin!(pending.ask())).await.unwrap_or_else(Err);
             match answer {
                 // What replicas have not confirmed was given back.
                 Ok(Err(NotAll::GivenBack)) => pending = anew(patience),
+                Ok(Err(NotAll::Reserved(index, after))) => {
+                    patience.wait_for(&self.0[index], after).await?;
+                }
                 Ok(taken) => return Ok(taken.map(|taken| taken.rates)),
                 Err(error) => {
-                    self.leave_turn();
-                    patience.pause(NotGranted::Fault(error), (&specs[0]).into()).await?;
+                    patience.pause(NotGranted::Fault(error), (&self.0[0]).into()).await?;
                 }
             }
         }
     }
-
-    /// Goes behind those in this process that wait for one of the rates already.
-    pub(super) async fn line_up(&mut self, patience: &Patience<'_>) -> Result<(), LockError> {
-        let turns = &patience.shared.rate_turns;
-        let taken = |spec: &'a TakeSpec| Some((spec, turns.taken(&spec.key, rest(spec))?));
-        if !patience.schedule.is_try()
-            && let Some(used_up) = self.specs.iter().find_map(taken)
-        {
-            self.turn = wait_for_turn(patience, used_up).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits until a rate allows more, which takes this time at least, if the wait is long enough.
-    /// Nothing is held meanwhile.
-    pub(super) async fn wait_for(
-        &mut self,
-        (spec, short): UsedUp<'_>,
-        patience: &Patience<'_>,
-    ) -> Result<(), LockError> {
-        if self.turn.as_ref().is_none_or(|turn| turn.key != spec.key) {
-            // Whoever waits for a turn has none.
-            self.turn = None;
-            self.turn = patience.shared.rate_turns.take_free(&spec.key);
-            if self.turn.is_none() {
-                // Behind others, it takes another time by then.
-                self.turn = wait_for_turn(patience, (spec, short)).await?;
-                return Ok(());
-            }
-        }
-        if let Some(turn) = &self.turn {
-            turn.asks_after(short, rest(spec));
-        }
-        wait(patience, (spec, short), sleep(short)).await
-    }
 }
 
-/// Waits for the turn to ask for a rate. `None` if whoever has it does not use it.
-async fn wait_for_turn(
-    patience: &Patience<'_>,
-    (spec, least): UsedUp<'_>,
-) -> Result<Option<RateTurn>, LockError> {
-    let turn = patience.shared.rate_turns.take(&spec.key);
-    wait(patience, (spec, least), turn).await
-}
-
-/// Waits for something that takes this time at least, if the wait is long enough.
-async fn wait<T>(
-    patience: &Patience<'_>,
-    (spec, least): UsedUp<'_>,
-    something: impl Future<Output = T>,
-) -> Result<T, LockError> {
-    let client = &patience.shared.client;
-    let left = patience.schedule.left(client.store.now());
-    if least > left {
-        return patience.give_up(spec.into(), used_up(spec, least));
+impl Patience<'_> {
+    /// How much of the wait is left.
+    pub(super) fn left(&self) -> Duration {
+        self.schedule.left(self.shared.client.store.now())
     }
-    let waiting = Waiting(Some(spec));
-    let ended = tokio::select! {
-        biased;
-        it = something => Ok(it),
-        () = client.keeper.shutdown.begun() => Err(LockError::ShutDown),
-        () = sleep(left) => Err(used_up(spec, least.saturating_sub(left).max(own(spec)))),
-    };
-    waiting.ends();
-    ended.or_else(|error| patience.give_up(spec.into(), error))
+
+    /// The error of a rate that does not allow the request in time.
+    pub(super) fn refuse<T>(&self, (spec, after): UsedUp<'_>) -> Result<T, LockError> {
+        let (key, rate) = (spec.key.clone(), spec.rate);
+        self.give_up(spec.into(), LockError::RateLimited { key, rate, retry_after: after })
+    }
+
+    /// Waits for the time at which a rate allows the request. Nothing is held meanwhile.
+    pub(super) async fn wait_for(&self, spec: &TakeSpec, after: Duration) -> Result<(), LockError> {
+        let waiting = Waiting(Some(spec));
+        let ended = tokio::select! {
+            biased;
+            () = sleep(after) => Ok(()),
+            () = self.shared.client.keeper.shutdown.begun() => Err(LockError::ShutDown),
+        };
+        waiting.ends();
+        ended.or_else(|error| self.give_up(spec.into(), error))
+    }
 }
 
 /// A wait for a rate. It counts as cancelled if it is dropped.
@@ -231,18 +205,4 @@ impl Drop for Waiting<'_> {
             drop(MeasuredAttempt::new(Subject::Rate, &spec.key));
         }
     }
-}
-
-/// How much of its burst a take leaves, in time.
-fn rest(spec: &TakeSpec) -> Duration {
-    Duration::from_micros(spec.rate.micros(spec.rate.most_at_once())).saturating_sub(own(spec))
-}
-
-/// For how long a take uses its rate up.
-fn own(spec: &TakeSpec) -> Duration {
-    Duration::from_micros(spec.rate.micros(spec.weight))
-}
-
-fn used_up(spec: &TakeSpec, retry_after: Duration) -> LockError {
-    LockError::RateLimited { key: spec.key.clone(), rate: spec.rate, retry_after }
 }

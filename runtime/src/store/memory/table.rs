@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use super::clients::Clients;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::core::system_time::system_time;
-use crate::store::rules::{self, Context, Counters, LockState, RateState, Short, Time, Tokens};
+use crate::store::rules::{self, Context, Counters, LockState, RateState, Time, Tokens};
 use crate::store::{
     All, Answer, ClientId, Command, Diagnosis, Hint, LimitCommand, LimitOf, LimitOverride, ListOf,
     ListPage, Listener, LockCommand, LockInfo, MOST_LIMITS, NotAll, Request, Take,
@@ -92,20 +93,50 @@ impl Table {
                 return Err(NotAll::Busy(index));
             }
         }
-        for (index, take) in takes.iter().enumerate() {
-            self.rate(&take.key).is_available(take, now).map_err(|short| match short {
-                Short::For(time) => NotAll::UsedUp(index, time),
-                Short::ForEver => NotAll::GivenBack,
-            })?;
-        }
+        self.place(takes, now)?;
         let mut answer = Vec::with_capacity(locks.len() + takes.len());
         for request in locks {
             let token =
                 self.with(&request.key, now, |lock, context| rules::take(lock, request, context));
             answer.push(token);
         }
-        answer.extend(takes.iter().map(|take| self.rate(&take.key).take(take, now)));
+        answer.extend(self.take(takes, now.micros(), now));
         Ok(answer)
+    }
+
+    /// Finds out whether all requests may begin together now. If they have to wait, takes for the time
+    /// at which they may begin.
+    fn place(&mut self, takes: &[Take], now: Time) -> Result<(), NotAll> {
+        let (mut at, mut last) = (now.micros(), 0);
+        loop {
+            let before = at;
+            for (index, take) in takes.iter().enumerate() {
+                let rate = self.rate(&take.key);
+                rate.forget(&take.settled);
+                let begins = rate.begins(take, before, now).ok_or(NotAll::GivenBack)?;
+                if begins > at {
+                    (at, last) = (begins, index);
+                }
+            }
+            if at == before {
+                break;
+            }
+        }
+        let after = Duration::from_micros(at - now.micros());
+        if after.is_zero() {
+            return Ok(());
+        }
+        let is_long =
+            |take: &Take| after > take.wait && !self.rates[&take.key].is_known(take.id, now);
+        if takes.iter().any(is_long) {
+            return Err(NotAll::UsedUp(last, after));
+        }
+        self.take(takes, at, now);
+        Err(NotAll::Reserved(last, after))
+    }
+
+    fn take(&mut self, takes: &[Take], at: u64, now: Time) -> Vec<u64> {
+        takes.iter().map(|take| self.rate(&take.key).take(take, at, now)).collect()
     }
 
     fn rate(&mut self, key: &LockKey) -> &mut RateState {

@@ -79,9 +79,14 @@ pub(super) fn all(answer: &[u64], (locks, rates): (usize, usize)) -> Option<All>
             let is_lock = index < locks;
             Err(if is_lock { NotAll::Busy(index) } else { NotAll::GivenBack })
         }
-        [0, nth, short] => {
+        [code @ (0 | 2), nth, after] => {
             let index = usize::try_from(*nth).ok()?.checked_sub(1 + locks)?;
-            Err(NotAll::UsedUp(index, Duration::from_micros(*short)))
+            let after = Duration::from_micros(*after);
+            Err(if *code == 2 {
+                NotAll::Reserved(index, after)
+            } else {
+                NotAll::UsedUp(index, after)
+            })
         }
         [1, all @ ..] if all.len() == locks + rates => Ok(all.to_vec()),
         _ => return None,

@@ -1,8 +1,8 @@
-//! Rates, by GCRA, the generic cell rate algorithm: with the scripts `rate/*`, `include/rate` and
-//! `include/take_rate`.
+//! Rates, by GCRA, the generic cell rate algorithm: with the scripts `rate/*`, `include/rate`,
+//! `include/write_rate`, `include/place_rate` and `include/take_rate`.
 //!
-//! What a request takes uses the rate up for a time. A rate that is used up until a time later
-//! than now by its burst has nothing left. So in no window does more get in than the burst and the rate.
+//! Each request uses a span of time, as long as its weight. Spans do not overlap, and a request may
+//! begin when its span ends within the burst. So in no window more begins than the burst and the rate.
 
 #[cfg(test)]
 mod hostile;
@@ -10,28 +10,35 @@ mod hostile;
 #[cfg(feature = "internals")]
 use std::collections::BTreeMap;
 use std::collections::HashMap;
-use std::time::Duration;
+use std::ops::Range;
 
-use super::limits::{BATCH, RATE_KEPT};
+use super::limits::{BATCH, MOST_FREE, RATE_KEPT};
 use super::time::{Time, micros};
 use crate::store::{RequestId, Take};
 
 /// What a request took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Until when it counts.
+    /// When its span ends.
     pub until: u64,
     /// It was given back itself: a late copy of the take is refused.
     pub was_given_back: bool,
 }
 
+/// A span of time, in microseconds.
+type Span = Range<u64>;
+
 /// A rate, and who took from it lately.
 #[derive(Debug, Default)]
 pub(in crate::store) struct RateState {
-    /// The theoretical arrival time of GCRA, in microseconds.
+    /// When the last span ends: the theoretical arrival time of GCRA, in microseconds.
     used_until: u64,
+    /// The spans before that which were given back, in their order.
+    free: Vec<Span>,
     /// The time of the last take.
     seen: u64,
+    /// When the last request may begin.
+    begins: u64,
     /// What each request took, as long as it is remembered.
     takes: HashMap<RequestId, Part>,
     /// How many there may be before those that nobody asks about any more are removed.
@@ -42,21 +49,16 @@ pub(in crate::store) struct RateState {
 #[cfg(feature = "internals")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RatePicture {
-    /// Until when it is used up.
+    /// When the last span ends.
     pub used_until: u64,
+    /// The free spans before that.
+    pub free: Vec<Range<u64>>,
     /// The time of the last take.
     pub seen: u64,
+    /// When the last request may begin.
+    pub begins: u64,
     /// What each request took.
     pub takes: BTreeMap<RequestId, Part>,
-}
-
-/// Why a rate does not allow a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Short {
-    /// There is enough after this time.
-    For(Duration),
-    /// It was given back.
-    ForEver,
 }
 
 impl Part {
@@ -69,56 +71,108 @@ impl Part {
 }
 
 impl RateState {
-    /// Returns true if [`take`](Self::take) would find enough; otherwise after how long it would.
-    pub(in crate::store) fn is_available(&mut self, take: &Take, now: Time) -> Result<(), Short> {
-        let (used, rate) = (self.look(now) + take.micros(), take.rate);
-        for settled in &take.settled {
-            self.takes.remove(settled);
-        }
-        let short = used.saturating_sub(rate.micros(rate.most_at_once()) + now.micros());
-        match self.part(take.id, now) {
-            Some(Part { was_given_back: true, .. }) => Err(Short::ForEver),
-            None if short > 0 => Err(Short::For(Duration::from_micros(short))),
-            _ => Ok(()),
+    /// When a request may begin that begins at a time or later; `None` if it was given back.
+    pub(in crate::store) fn begins(&mut self, take: &Take, at: u64, now: Time) -> Option<u64> {
+        let until = match self.part(take.id, now) {
+            Some(Part { was_given_back: true, .. }) => return None,
+            Some(Part { until, .. }) => until,
+            None => self.place(take, at, now).end,
+        };
+        let burst = take.rate.micros(take.rate.most_at_once());
+        Some(at.max(until.saturating_sub(burst)))
+    }
+
+    /// Returns true if a request has taken.
+    pub(in crate::store) fn is_known(&self, id: RequestId, now: Time) -> bool {
+        self.part(id, now).is_some()
+    }
+
+    /// Forgets requests of which no copy can arrive any more.
+    pub(in crate::store) fn forget(&mut self, settled: &[RequestId]) {
+        for id in settled {
+            self.takes.remove(id);
         }
     }
 
-    /// Takes it once for each request, and returns for how many microseconds the rate is used up.
-    pub(in crate::store) fn take(&mut self, take: &Take, now: Time) -> u64 {
-        let mut used = self.look(now);
+    /// Takes once for each request, the first span that begins at a time or later. Returns for how many
+    /// microseconds the rate is used up.
+    pub(in crate::store) fn take(&mut self, take: &Take, at: u64, now: Time) -> u64 {
         if self.part(take.id, now).is_none() {
-            used += take.micros();
-            self.used_until = used;
-            self.note(take.id, (used, false), now);
+            let span = self.place(take, at, now);
+            self.begins = self.begins.max(at);
+            let cut = |free: &Span| {
+                let is_apart = span.end <= free.start || free.end <= span.start;
+                let rest =
+                    [free.start..span.start.min(free.end), free.start.max(span.end)..free.end];
+                if is_apart { [free.clone(), 0..0] } else { rest }
+            };
+            self.free = self.free.iter().flat_map(cut).collect();
+            self.free.push(self.used_until.max(now.micros())..span.start);
+            self.used_until = self.used_until.max(span.end);
+            self.note(take.id, (span.end, false), now);
         }
-        used - now.micros()
+        self.used_until.saturating_sub(now.micros())
     }
 
     /// Gives back what a request took, and returns true if it was something. What time has given back
-    /// already is not given back once more. What others took after it counts so much sooner, as if the
-    /// request had never come. A late copy of the take is refused.
+    /// already is not given back once more. If all others have begun, those behind it move forward, as if
+    /// the request had never come. If one waits, or too many are behind it, its span is free. A late copy
+    /// of the take is refused.
     pub(in crate::store) fn give_back(&mut self, take: &Take, now: Time) -> bool {
-        let used = self.look(now);
-        let mut back = 0;
+        self.look(now);
+        let mut back = 0..0;
         if let Some(Part { until, was_given_back: false }) = self.part(take.id, now) {
-            let is_later = |(_, part): &(&RequestId, &Part)| part.until > until;
-            let later: Vec<_> = self.takes.iter().filter(is_later).map(|(id, _)| *id).collect();
-            // Otherwise it is left to time.
-            if later.len() <= BATCH {
-                back = until.saturating_sub(now.micros()).min(take.micros());
-                for id in later {
-                    self.takes.entry(id).and_modify(|part| part.until -= back);
+            back = until.saturating_sub(take.micros()).max(now.micros())..until;
+        }
+        let is_some = !back.is_empty();
+        if is_some {
+            let is_behind = |part: &&mut Part| part.until > back.end;
+            let behind = self.takes.values_mut().filter(is_behind);
+            let behind: Vec<_> = behind.take(BATCH + 1).collect();
+            let mut move_by = 0;
+            if self.begins <= now.micros() && behind.len() <= BATCH {
+                move_by = back.end - back.start;
+                for part in behind {
+                    part.until -= move_by;
                 }
             }
+            let at = self.free.partition_point(|free| free.end <= back.start);
+            let mut all = std::mem::take(&mut self.free);
+            for free in &mut all[at..] {
+                *free = free.start - move_by..free.end - move_by;
+            }
+            if move_by == 0 {
+                all.insert(at, back);
+            }
+            for free in all.into_iter().filter(|free| free.end > now.micros()) {
+                match self.free.last_mut() {
+                    Some(last) if last.end == free.start => last.end = free.end,
+                    _ => self.free.push(free),
+                }
+            }
+            self.used_until -= move_by;
+            if let Some(last) = self.free.pop_if(|last| last.end == self.used_until) {
+                self.used_until = last.start;
+            }
         }
-        self.used_until = used - back;
         self.note(take.id, (now.micros(), true), now);
-        back > 0
+        is_some
     }
 
     /// Returns true if nothing is left to remember.
     pub(in crate::store) fn is_blank(&self, now: Time) -> bool {
         self.used_until <= now.micros() && self.takes.values().all(|part| part.is_over(now))
+    }
+
+    /// The first span for a request that begins at a time or later.
+    fn place(&mut self, take: &Take, at: u64, now: Time) -> Span {
+        self.look(now);
+        let span = |from: u64| from..from + take.micros();
+        let fits = |free: &Span| {
+            let span = span(free.start.max(at));
+            (span.end <= free.end).then_some(span)
+        };
+        self.free.iter().find_map(fits).unwrap_or_else(|| span(self.used_until.max(at)))
     }
 
     /// What a request took, if it is known.
@@ -127,33 +181,40 @@ impl RateState {
     }
 
     #[cfg(feature = "internals")]
-    pub(super) fn of(RatePicture { used_until, seen, takes }: RatePicture) -> Self {
+    pub(super) fn of(picture: RatePicture) -> Self {
+        let RatePicture { used_until, free, seen, begins, takes } = picture;
         let takes = takes.into_iter().collect();
-        Self { used_until, seen, takes, sweep_above: 0 }
+        Self { used_until, free, seen, begins, takes, sweep_above: 0 }
     }
 
     #[cfg(feature = "internals")]
     pub(super) fn picture(&self, now: Time) -> RatePicture {
         let used_until = self.used_until.max(now.micros());
+        let free = self.free.iter().filter(|free| free.end > now.micros()).cloned().collect();
         let known = self.takes.iter().filter(|(_, part)| !part.is_over(now));
         let takes = known.map(|(id, part)| (*id, *part)).collect();
-        RatePicture { used_until, seen: self.seen, takes }
+        RatePicture { used_until, free, seen: self.seen, begins: self.begins, takes }
     }
 
-    /// Until when the rate is used up, now or later. If the clock went back, no time has passed meanwhile,
-    /// and earlier requests are forgotten. Nothing else changes: the clock may go back after this look.
-    fn look(&mut self, now: Time) -> u64 {
+    /// If the clock went back, no time has passed meanwhile, and earlier requests and free spans are
+    /// forgotten. Nothing else changes: the clock may go back after this look.
+    fn look(&mut self, now: Time) {
         let now = now.micros();
         if now < self.seen {
             self.used_until = self.used_until.saturating_sub(self.seen - now);
+            self.begins = self.begins.saturating_sub(self.seen - now);
             self.takes.clear();
+            self.free.clear();
             self.seen = now;
         }
-        self.used_until.max(now)
     }
 
+    /// Notes a request, and keeps what is free.
     fn note(&mut self, id: RequestId, (until, was_given_back): (u64, bool), now: Time) {
         self.seen = now.micros();
+        self.free.retain(|free| free.start.max(now.micros()) < free.end);
+        let too_many = self.free.len().saturating_sub(MOST_FREE);
+        self.free.drain(..too_many);
         if self.takes.len() > self.sweep_above {
             let takes = std::mem::take(&mut self.takes);
             self.takes = takes.into_iter().filter(|(_, part)| !part.is_over(now)).collect();

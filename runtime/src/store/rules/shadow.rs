@@ -9,11 +9,12 @@ pub use self::picture::{DoneWork, Holding, Picture, Recorded, Standing, Waits, W
 use super::context::Context;
 use super::counters::{Counters, Tokens};
 use super::rate::RateState;
-pub use super::rate::{Part, RatePicture, Short};
+pub use super::rate::{Part, RatePicture};
 use super::state::LockState;
 use super::time::Time;
 use crate::store::{
-    Answer, ClientId, Force, Forced, Hint, Note, Owner, Request, RequestCommand, RunAgain, Take,
+    Answer, ClientId, Force, Forced, Hint, Note, Owner, Request, RequestCommand, RequestId,
+    RunAgain, Take,
 };
 
 /// One lock, at the time of a command. Its methods run the rules.
@@ -136,19 +137,23 @@ impl ShadowRate {
         self.0.picture(Time::since_beginning(now))
     }
 
-    /// Returns `Ok` if [`take`](Self::take) would find enough, or the time after which it would.
-    ///
-    /// # Errors
-    ///
-    /// How long there is too little.
-    pub fn is_available(&mut self, take: &Take, now: Duration) -> Result<(), Short> {
-        self.0.is_available(take, Time::since_beginning(now))
+    /// When a request may begin that begins at a time or later, in microseconds since the Unix epoch.
+    /// `None` if it was given back.
+    pub fn begins(&mut self, take: &Take, at: u64, now: Duration) -> Option<u64> {
+        self.0.forget(&take.settled);
+        self.0.begins(take, at, Time::since_beginning(now))
     }
 
-    /// Takes what a request wants, at this time since the Unix epoch: for how many microseconds the
-    /// rate is used up.
-    pub fn take(&mut self, take: &Take, now: Duration) -> u64 {
-        self.0.take(take, Time::since_beginning(now))
+    /// Returns true if a request has taken.
+    #[must_use]
+    pub fn is_known(&self, id: RequestId, now: Duration) -> bool {
+        self.0.is_known(id, Time::since_beginning(now))
+    }
+
+    /// Takes the first span that begins at a time or later: for how many microseconds the rate is used
+    /// up.
+    pub fn take(&mut self, take: &Take, at: u64, now: Duration) -> u64 {
+        self.0.take(take, at, Time::since_beginning(now))
     }
 
     /// Gives back what a request took, and returns true if something was left of it.

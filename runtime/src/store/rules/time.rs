@@ -20,7 +20,7 @@ impl Time {
     }
 
     /// The moment in microseconds: as stamps, positions and tokens are counted.
-    pub(super) fn micros(self) -> Stamp {
+    pub(in crate::store) fn micros(self) -> Stamp {
         micros(self.0)
     }
 

@@ -243,13 +243,17 @@ pub(super) struct RatePart<'a> {
     pub(super) burst_us: u64,
     /// Earlier requests that it lets the server forget, one after another.
     pub(super) settled: &'a [u8],
+    /// How long its request may wait.
+    pub(super) wait_us: u64,
 }
 
 impl<'a> RatePart<'a> {
     fn read(key: &'a [u8], args: &'a [Vec<u8>]) -> Option<Self> {
         let burst_us = args.get(2).map_or(Some(u64::MAX), |it| number(it))?;
         let settled = args.get(3).map_or(&[][..], |it| it);
-        Some(Self { key, id: args.first()?, weight_us: number(args.get(1)?)?, burst_us, settled })
+        let wait_us = args.get(4).map_or(Some(0), |it| number(it))?;
+        let (id, weight_us) = (args.first()?, number(args.get(1)?)?);
+        Some(Self { key, id, weight_us, burst_us, settled, wait_us })
     }
 }
 
@@ -293,7 +297,7 @@ impl<'a> Call<'a> {
             let (rate_keys, rest_keys) = rest_keys.split_at_checked(of_rates)?;
             let (lock_args, rest) =
                 rest.split_at_checked(if has_rates { 2 * locks } else { locks })?;
-            let (rate_args, rest) = rest.split_at_checked(4 * rates)?;
+            let (rate_args, rest) = rest.split_at_checked(5 * rates)?;
             let first_part = self.parts.len();
             self.add_requests(lock_keys, lock_args, locks, Some(ttl_ms))?;
             self.add_parts(rate_keys, rate_args)?;
@@ -343,7 +347,7 @@ impl<'a> Call<'a> {
 
     /// The parts of rates: a key of each, and as many arguments.
     fn add_parts(&mut self, keys: &'a [Vec<u8>], args: &'a [Vec<u8>]) -> Option<()> {
-        let length = if self.script.verb == Verb::GiveBack { 2 } else { 4 };
+        let length = if self.script.verb == Verb::GiveBack { 2 } else { 5 };
         if args.len() != keys.len() * length {
             return None;
         }

@@ -1,9 +1,9 @@
-//! Rates: each call does what the rules do, and in no time is more taken than the burst and the rate.
+//! Rates: each call does what the rules do, and in no time may more begin than the burst and the rate.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use leasehold::store::rules::shadow::{Part, RatePicture, ShadowRate, Short};
+use leasehold::store::rules::shadow::{Part, RatePicture, ShadowRate};
 use leasehold::store::{RequestId, Take};
 use leasehold::{LockKey, Rate};
 
@@ -43,6 +43,7 @@ struct TakenOf {
 #[derive(Debug)]
 struct Taken {
     id: Vec<u8>,
+    /// When it may begin.
     at_us: u64,
     weight_us: u64,
 }
@@ -65,12 +66,18 @@ fn picture(keyspace: Option<&Keyspace>, key: &[u8], now_us: i64) -> Option<RateP
         match member {
             b"used" => picture.used_until = micros.unsigned_abs(),
             b"seen" => picture.seen = micros.unsigned_abs(),
+            b"begins" => picture.begins = micros.unsigned_abs(),
+            start if start.len() < ID => {
+                let start = std::str::from_utf8(start).ok()?.parse().ok()?;
+                picture.free.push(start..micros.unsigned_abs());
+            }
             id => {
                 let until = (micros - KEPT_US).unsigned_abs();
                 picture.takes.insert(RequestId::read(id)?, Part { until, was_given_back });
             }
         }
     }
+    picture.free.sort_by_key(|free| free.start);
     Some(picture)
 }
 
@@ -102,50 +109,31 @@ impl Rates {
         for (set, said) in answers(call, reply) {
             let is_set = call.script.verb == Verb::AcquireAll;
             let locks = set.requests.len();
-            let is_refused = said.first() == Some(&0);
-            if is_set && is_refused && said.get(1).is_some_and(|nth| *nth <= number(locks)) {
+            if is_set && matches!(*said, [0, nth] if nth <= number(locks)) {
                 // A lock is not free, and no rate was looked at.
                 continue;
             }
-            for (at, nth) in set.parts.enumerate() {
-                let (part, request) = (&call.parts[nth], &requests[nth]);
-                let shadow = shadows.get_mut(part.key).expect("it was made");
-                let place = number(if is_set { locks + at + 1 } else { 1 });
-                let expected = match call.script.verb {
-                    Verb::GiveBack => vec![i64::from(shadow.give_back(request, now))],
-                    _ => match shadow.is_available(request, now) {
-                        // Another rate refuses all.
-                        Ok(()) if is_set && is_refused => continue,
-                        Ok(()) => {
-                            let before = shadow.picture(now);
-                            let used = shadow.take(request, now);
-                            if shadow.picture(now) != before
-                                || !before.takes.contains_key(&request.id)
-                            {
-                                found.extend(self.note(part, now_us));
-                            }
-                            vec![1, number(used)]
-                        }
-                        Err(Short::For(time)) => vec![0, place, number(time.as_micros())],
-                        Err(Short::ForEver) => vec![0, place],
-                    },
-                };
-                if call.script.verb == Verb::GiveBack {
-                    self.give_back(part);
+            let parts: Vec<_> = set.parts.map(|nth| (&call.parts[nth], &requests[nth])).collect();
+            let expected = match call.script.verb {
+                Verb::GiveBack => parts
+                    .iter()
+                    .map(|(part, request)| {
+                        self.give_back(part);
+                        i64::from(
+                            shadows.get_mut(part.key).expect("it was made").give_back(request, now),
+                        )
+                    })
+                    .collect(),
+                _ => self.take(&parts, &mut shadows, (now, locks), &mut found),
+            };
+            let said = match &*said {
+                [1, all @ ..] if call.script.verb != Verb::GiveBack => {
+                    [&[1], all.get(locks..).unwrap_or_default()].concat()
                 }
-                let said = match (&*said, is_set) {
-                    ([1, all @ ..], true) => vec![1, all.get(locks + at).copied().unwrap_or(-1)],
-                    _ => said.clone(),
-                };
-                if said != expected {
-                    found.push(format!(
-                        "the rules answer {expected:?} of a rate, the script {said:?}"
-                    ));
-                }
-                if is_set && expected.first() == Some(&0) {
-                    // At the others nobody has looked.
-                    break;
-                }
+                _ => said,
+            };
+            if said != expected {
+                found.push(format!("the rules answer {expected:?} of rates, the script {said:?}"));
             }
         }
         for (part, after) in call.parts.iter().zip(after) {
@@ -162,26 +150,75 @@ impl Rates {
         found
     }
 
-    /// Notes what was taken, and looks at each time that ends now.
-    fn note(&mut self, part: &RatePart<'_>, now_us: i64) -> Option<String> {
-        let (at_us, weight_us) = (now_us.unsigned_abs(), part.weight_us);
+    /// Takes by the rules of all rates of a request, or of none. Gives the answer, without those to its
+    /// locks.
+    fn take(
+        &mut self,
+        parts: &[(&RatePart<'_>, &Take)],
+        shadows: &mut BTreeMap<&[u8], ShadowRate>,
+        (now, locks): (Duration, usize),
+        found: &mut Vec<String>,
+    ) -> Vec<i64> {
+        let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+        let (mut at, mut last) = (now_us, 0);
+        loop {
+            let before = at;
+            for (nth, (part, request)) in parts.iter().enumerate() {
+                let shadow = shadows.get_mut(part.key).expect("it was made");
+                let Some(begins) = shadow.begins(request, before, now) else {
+                    return vec![0, number(locks + nth + 1)];
+                };
+                if begins > at {
+                    (at, last) = (begins, nth);
+                }
+            }
+            if at == before {
+                break;
+            }
+        }
+        let after = at - now_us;
+        let is_long = |(part, request): &(&RatePart<'_>, &Take)| {
+            after > part.wait_us && !shadows[part.key].is_known(request.id, now)
+        };
+        if parts.iter().any(is_long) {
+            return vec![0, number(locks + last + 1), number(after)];
+        }
+        let mut answer = vec![1];
+        for (part, request) in parts {
+            let shadow = shadows.get_mut(part.key).expect("it was made");
+            let is_new = !shadow.is_known(request.id, now);
+            answer.push(number(shadow.take(request, at, now)));
+            if is_new {
+                found.extend(self.note(part, at));
+            }
+        }
+        if after > 0 { vec![2, number(locks + last + 1), number(after)] } else { answer }
+    }
+
+    /// Notes that a request may begin at a time, and looks at each time that has this one in it.
+    fn note(&mut self, part: &RatePart<'_>, at_us: u64) -> Option<String> {
+        let weight_us = part.weight_us;
         let taken = &mut self.taken.entry(part.key.to_vec()).or_default().all;
-        let kept = |it: &&Taken| number(at_us - it.at_us) < KEPT_US;
+        let kept = |it: &&Taken| number(self.now_us.unsigned_abs()) - number(it.at_us) < KEPT_US;
         if taken.iter().filter(kept).any(|it| it.id == part.id) {
             let id = String::from_utf8_lossy(part.id);
             return Some(format!("request {id} takes twice from a rate"));
         }
-        taken.push_back(Taken { id: part.id.to_vec(), at_us, weight_us });
+        let place = taken.partition_point(|it| it.at_us <= at_us);
+        taken.insert(place, Taken { id: part.id.to_vec(), at_us, weight_us });
         if taken.len() > MOST {
             taken.pop_front();
         }
         self.takes += 1;
-        let (mut sum, most) = (0, part.burst_us);
-        for since in taken.iter().rev() {
-            sum += since.weight_us;
-            let time = at_us.saturating_sub(since.at_us);
-            if sum > most.saturating_add(time) {
-                return Some(format!("{sum} us of a rate are taken in {time} us, at most {most}"));
+        for last in place.min(taken.len() - 1)..taken.len() {
+            let mut sum = 0;
+            for first in (0..=last).rev() {
+                sum += taken[first].weight_us;
+                let time = taken[last].at_us - taken[first].at_us;
+                if sum > part.burst_us.saturating_add(time) {
+                    let most = part.burst_us;
+                    return Some(format!("{sum} us of a rate begin in {time} us, at most {most}"));
+                }
             }
         }
         None
@@ -212,7 +249,7 @@ fn take(part: &RatePart<'_>) -> Option<Take> {
     let rate = rate.burst(u32::try_from(part.burst_us).unwrap_or(u32::MAX));
     let (id, key) = (RequestId::read(part.id)?, LockKey::new("rate").ok()?);
     let settled = part.settled.chunks(ID).map(RequestId::read).collect::<Option<Vec<_>>>()?;
-    Some(Take { key, id, rate, weight, settled })
+    Some(Take { key, id, rate, weight, settled, wait: Duration::from_micros(part.wait_us) })
 }
 
 /// The answer to each set, or to each part that is alone.

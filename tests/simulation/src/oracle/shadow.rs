@@ -76,7 +76,7 @@ pub(super) fn problems(
     // Of the rates behind the locks others judge.
     for set in &call.sets {
         let locks = i64::try_from(set.requests.len()).unwrap_or(i64::MAX);
-        let is_of_rate = |said: &Vec<i64>| matches!(**said, [0, nth, ..] if nth > locks);
+        let is_of_rate = |said: &Vec<i64>| matches!(**said, [0 | 2, nth, ..] if nth > locks);
         let of_set = &mut said[set.requests.clone()];
         let refused = of_set.first().filter(|said| is_of_rate(said)).cloned();
         if refused.is_none() {

@@ -59,14 +59,14 @@ pub const MISTAKES: &[Mistake] = &[
     mistake(
         "a-copy-takes-again-from-a-rate",
         60,
-        "if until_us then\nkeep_rate",
+        "if part.until_us then\nkeep_rate",
         "if false then\nkeep_rate",
     ),
     mistake(
         "a-repeated-take-is-confirmed-by-nobody",
         60,
-        "keep_rate(rate, used_us, now_us, until_us)\nelse",
-        "else",
+        "keep_rate(rate, part.until_us)\nreturn",
+        "return",
     ),
     mistake(
         "a-repeated-completion-is-confirmed-by-nobody",
@@ -84,14 +84,14 @@ pub const MISTAKES: &[Mistake] = &[
     mistake(
         "a-rate-gives-everything-back",
         60,
-        "math.max(0, math.min(weight_us, until_us - now_us)) or 0",
-        "weight_us or 0",
+        "math.max((until_us or 0) - weight_us, rate.now_us), 0, {}",
+        "(until_us or 0) - weight_us, 0, {}",
     ),
     mistake(
-        "what-was-taken-later-counts-as-before",
+        "what-is-given-back-lets-the-next-one-begin-with-the-last",
         60,
-        "redis.call('ZADD', rate, later[nth + 1] - back_us, later[nth])",
-        "",
+        "if rate.begins_us <= rate.now_us then",
+        "if true then",
     ),
     mistake(
         "a-rate-closes-when-the-clock-goes-back",

@@ -29,7 +29,11 @@ impl Worker {
         let weight = rng.u32(1..=3);
         let wait = Duration::from_millis(WAITS[rng.usize(..WAITS.len())]);
         // Some are given up on their way.
-        let patience = if rng.u8(..6) == 0 { millis(rng, 0..20) } else { Duration::MAX };
+        let patience = match rng.u8(..6) {
+            0 => millis(rng, 0..20),
+            1 => millis(rng, 0..1_000),
+            _ => Duration::MAX,
+        };
         let is_alone = rng.u8(..4) > 0;
         let ask = async || {
             if is_alone {
@@ -50,8 +54,8 @@ impl Worker {
         match asked {
             Ok(Ok(used)) => self.shared.used_rates(used),
             Ok(Err(LockError::RateLimited { retry_after, .. })) => {
-                // A burst takes 300 ms.
-                let is_long = retry_after > Duration::from_secs(1);
+                // A burst takes 300 ms, and others have taken for as long as they may wait.
+                let is_long = retry_after > Duration::from_secs(4);
                 let wrong = is_long.then(|| format!("it allows more in {retry_after:?}"));
                 self.shared.judge("rate", wrong);
             }

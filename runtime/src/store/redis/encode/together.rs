@@ -62,7 +62,8 @@ impl Encoder {
         let command = command.arg(take.id.as_bytes()).number(take.micros());
         let command = command.number(take.rate.micros(take.rate.most_at_once()));
         let settled: Vec<_> = take.settled.iter().map(RequestId::as_bytes).collect();
-        command.arg(settled.concat())
+        let wait = u64::try_from(take.wait.as_micros()).unwrap_or(u64::MAX);
+        command.arg(settled.concat()).number(wait)
     }
 
     /// Gives back what a request took of a rate.
