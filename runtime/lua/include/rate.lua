@@ -5,48 +5,52 @@
 --- A sorted set has
 ---   `used`      when the last span ends: the theoretical arrival time
 ---   `seen`      the server's time at the last take
----   `begins`    when the last request may begin
+---   `begins`    when the last request may begin; missing if nobody waits and no span is free
 ---   a number    when a free span begins that was given back; its score is when it ends
 ---   request id  when its span ends, and KEPT_US; and half a microsecond, if it was given back.
 ---               Its client removes it sooner, once no copy of it can arrive
 --- All scores but the last are negated, so that no range of times finds them.
 
 local KEPT_US = 10000000
+local NONE = {}
 
--- Reads a rate. If the clock went back, no time has passed meanwhile, and earlier requests and free
--- spans are forgotten.
-local function read_rate(key)
-  local _, now_us = clock()
-  local rate = {key = key, now_us = now_us, used_us = 0, begins_us = 0, free = {}, stored = {}}
-  local seen_us, first, all = 0, 1, redis.call('ZRANGE', key, '-inf', '(0', 'BYSCORE', 'WITHSCORES')
+-- Reads the free spans of a rate in their order.
+local function read_free(rate)
+  local all = redis.call('ZRANGE', rate.key, '-inf', '(0', 'BYSCORE', 'WITHSCORES')
+  rate.free, rate.stored = {}, {'begins'}
   for nth = #all - 1, 1, -2 do
-    local name, time_us = all[nth], -tonumber(all[nth + 1])
-    if name == 'used' then
-      rate.used_us = time_us
-    elseif name == 'seen' then
-      seen_us = time_us
-    elseif name == 'begins' then
-      rate.begins_us = time_us
-    else
+    local name, until_us = all[nth], -tonumber(all[nth + 1])
+    if tonumber(name) then
       rate.stored[#rate.stored + 1] = name
-      rate.free[#rate.free + 1] = {tonumber(name), time_us}
+      if until_us > rate.now_us then rate.free[#rate.free + 1] = {tonumber(name), until_us} end
     end
   end
-  if now_us < seen_us then
-    rate.used_us, rate.begins_us = rate.used_us - seen_us + now_us, rate.begins_us - seen_us + now_us
-    rate.free = {}
-    redis.call('ZREMRANGEBYSCORE', key, 0, '+inf')
-    redis.call('ZADD', key, -rate.used_us, 'used', -now_us, 'seen', -rate.begins_us, 'begins')
-    if rate.stored[1] then redis.call('ZREM', key, unpack(rate.stored)) end
-  end
-  while rate.free[first] and rate.free[first][2] <= now_us do first = first + 1 end
-  rate.free = {unpack(rate.free, first)}
-  rate.used_us = math.max(rate.used_us, now_us)
-  return rate
 end
 
--- When the span of a request ends, if it is known, and whether it was given back.
-local function read_span(rate, id)
-  local score = tonumber(redis.call('ZSCORE', rate.key, id) or 0)
-  return score > rate.now_us and score - KEPT_US or nil, score % 1 ~= 0
+-- Reads a rate for a request: also when its span ends, if it is known, and whether it was given back.
+-- If the clock went back, no time has passed meanwhile, and earlier requests and free spans are
+-- forgotten.
+local function read_rate(key, id, weight_us)
+  local _, now_us = clock()
+  local used, seen, begins, score = unpack(redis.call('ZMSCORE', key, 'used', 'seen', 'begins', id))
+  local used_us, seen_us, begins_us = -tonumber(used or 0), -tonumber(seen or 0), -tonumber(begins or 0)
+  local is_back, known_us = now_us < seen_us, tonumber(score or 0)
+  if is_back then used_us, begins_us, known_us = used_us - seen_us + now_us, begins_us - seen_us + now_us, 0 end
+  local is_known = known_us > now_us
+  local rate = {
+    key = key, id = id, weight_us = weight_us, now_us = now_us, used_us = math.max(used_us, now_us),
+    begins_us = begins_us, free = NONE, stored = NONE, until_us = is_known and known_us - KEPT_US,
+    was_given_back = is_known and known_us % 1 ~= 0, from_us = 0, at_us = 0,
+  }
+  if begins then read_free(rate) end
+  if is_back then
+    redis.call('ZREMRANGEBYSCORE', key, 0, '+inf')
+    redis.call('ZADD', key, -used_us, 'used', -now_us, 'seen')
+    if begins then
+      redis.call('ZREM', key, unpack(rate.stored))
+      redis.call('ZADD', key, -math.max(begins_us, 1), 'begins')
+    end
+    rate.free = NONE
+  end
+  return rate
 end

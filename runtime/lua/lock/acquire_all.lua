@@ -6,7 +6,7 @@
 --- anew. If one request was released or cancelled, none is granted. Each permit brings its
 --- own limit for the total weight, and each rate its own burst.
 ---
---- INCLUDE record token grant fields take_mutex holder holders rule_semaphore take_permit rate write_rate place_rate take_rate take_locks for_each
+--- INCLUDE record token grant fields take_mutex holder holders rule_semaphore take_permit rate write_rate place_rate take_rate give_back_rate take_rates take_locks for_each
 ---
 --- KEYS, for each lock of each request; then the key of each of its rates; and the last one once
 ---   1  lock     string  the record
@@ -29,8 +29,8 @@
 
 -- A request, whose keys and arguments come behind these.
 local function take_all(key, arg)
-  local ttl_ms, locks, rates = unpack(ARGV, arg + 1, arg + 3)
-  local free, parts, granted = {}, {}, {1}
+  local ttl_ms, locks, of_rates = unpack(ARGV, arg + 1, arg + 3)
+  local free, rates, granted = {}, {}, {1}
   for each = 1, locks do
     local lock, holders, queue = unpack(KEYS, key + 3 * each - 2, key + 3 * each)
     local holder, limit = unpack(ARGV, arg + 2 + 2 * each, arg + 3 + 2 * each)
@@ -39,17 +39,17 @@ local function take_all(key, arg)
     if not free[each] then return {0, each} end
   end
   key, arg = key + 3 * locks, arg + 3 + 2 * locks
-  for each = 1, rates do
-    parts[each] = read_part(KEYS[key + each], unpack(ARGV, arg + 5 * each - 4, arg + 5 * each))
-    if not parts[each] then return {0, locks + each} end
+  for each = 1, of_rates do
+    rates[each] = read_part(KEYS[key + each], unpack(ARGV, arg + 5 * each - 4, arg + 5 * each))
+    if not rates[each] then return {0, locks + each} end
   end
-  local last, after_us, is_long = place_all(parts)
+  local last, after_us, is_long = place_all(rates)
   if is_long then return {0, locks + last, after_us} end
   if last then
-    take_rates(parts)
+    take_rates(rates)
     return {2, locks + last, after_us}
   end
-  take_locks(free, parts, tonumber(ttl_ms), granted)
+  take_locks(free, rates, tonumber(ttl_ms), granted)
   return granted
 end
 

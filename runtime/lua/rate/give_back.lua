@@ -4,7 +4,7 @@
 --- back already is not given back once more. The rest is free for the next request that fits in. Those
 --- that have taken for a later time keep theirs, so in no window more gets in.
 ---
---- INCLUDE record token rate write_rate
+--- INCLUDE record token rate write_rate give_back_rate
 ---
 --- KEYS
 ---   1  rate       zset     see include/rate
@@ -17,6 +17,6 @@
 --- COST  O(log requests of the last seconds), and O(1) for each that is forgotten and for each free
 ---       span
 
-local rate, id, weight_us = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local key, id, weight_us = KEYS[1], ARGV[1], tonumber(ARGV[2])
 
-return give_back_rate(read_rate(rate), id, weight_us) > 0 and 1 or 0
+return give_back_rate(read_rate(key, id, weight_us)) > 0 and 1 or 0

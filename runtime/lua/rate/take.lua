@@ -23,11 +23,11 @@
 ---       has ended and for each free span
 
 local function take(each)
-  local part = read_part(KEYS[each], unpack(ARGV, 5 * each - 4, 5 * each))
-  if not part then return {0, 1} end
-  local last, after_us, is_long = place_all({part})
+  local rate = read_part(KEYS[each], unpack(ARGV, 5 * each - 4, 5 * each))
+  if not rate then return {0, 1} end
+  local last, after_us, is_long = place_all({rate})
   if is_long then return {0, 1, after_us} end
-  local used_us = take_rate(part)
+  local used_us = take_rate(rate)
   return last and {2, 1, after_us} or {1, used_us}
 end
 

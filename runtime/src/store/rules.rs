@@ -21,7 +21,7 @@
 //! | `serve` | `include/serve` |
 //! | `multi_holder` | `semaphore/*`, `reentrant/*`, `rw/*` and `multi_holder/*`, with `include/ask`, `include/give_back`, `include/take_permit` and `include/take_locks` |
 //! | `quorum_member` | `rw/vote`, `mutex/repair`, `rw/repair` |
-//! | `rate` | `rate/*`, `include/rate`, `include/write_rate`, `include/place_rate`, `include/take_rate` |
+//! | `rate` | `rate/*`, `include/rate`, `include/*_rate`, `include/take_rates` |
 //! | `recall` | `*/linger`, `include/recall`, `include/recall_clients` |
 //! | `lock` | `lock/*` |
 

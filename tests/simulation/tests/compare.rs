@@ -304,7 +304,7 @@ fn any(kind: u8, to: Build<'_>) -> Build<'_> {
         15 => to.one_of(&["HGET"]).key().member(),
         16 => to.one_of(&["HMGET"]).key().several(3, Build::member),
         17 => to.one_of(&["HGETALL", "HLEN", "ZCARD", "STRLEN"]).key(),
-        18 => to.one_of(&["HEXISTS", "ZSCORE"]).key().member(),
+        18 => to.one_of(&["HEXISTS", "ZSCORE", "ZMSCORE"]).key().member(),
         19 => to.one_of(&["HDEL"]).key().several(3, Build::member),
         20..=23 => to
             .one_of(&["ZADD", "zadd"])

@@ -277,7 +277,7 @@ scripts! {
         ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "adopt"]
         (lock, holders, tokens; holder, from, ttl_ms);
     LOCK_ACQUIRE_ALL = "lock/acquire_all" grants several
-        ["record", "token", "grant", "fields", "take_mutex", "holder", "holders", "rule_semaphore", "take_permit", "rate", "write_rate", "place_rate", "take_rate", "take_locks", "for_each"]
+        ["record", "token", "grant", "fields", "take_mutex", "holder", "holders", "rule_semaphore", "take_permit", "rate", "write_rate", "place_rate", "take_rate", "give_back_rate", "take_rates", "take_locks", "for_each"]
         (lock, holders, queue, tokens; ttl_ms, locks, rates);
     LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters, done, runs, again, freed; most);
     LOCK_PREFIXES = "lock/prefixes" reads [] (; cursor, count);
@@ -295,7 +295,8 @@ scripts! {
     RATE_TAKE = "rate/take" grants several
         ["record", "token", "rate", "write_rate", "place_rate", "take_rate", "for_each"]
         (rate; id, weight_us, burst_us, settled, wait_us);
-    RATE_GIVE_BACK = "rate/give_back" frees ["record", "token", "rate", "write_rate"] (rate; id, weight_us);
+    RATE_GIVE_BACK = "rate/give_back" frees ["record", "token", "rate", "write_rate", "give_back_rate"]
+        (rate; id, weight_us);
     LIMITS_READ = "limits/read" frees [] (limits; keep_ms);
     LIMITS_CHANGE = "limits/change" frees [] (limits; field, value, keep_ms, most, channel);
     CLIENT_INTRODUCE = "client/introduce" notes [] (client; service, host, process, ttl_ms);

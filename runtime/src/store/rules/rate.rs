@@ -1,5 +1,5 @@
-//! Rates, by GCRA, the generic cell rate algorithm: with the scripts `rate/*`, `include/rate`,
-//! `include/write_rate`, `include/place_rate` and `include/take_rate`.
+//! Rates, by GCRA, the generic cell rate algorithm: with the scripts `rate/*`, `include/rate` and
+//! `include/*_rate`.
 //!
 //! Each request uses a span of time, as long as its weight. Spans do not overlap, and a request may
 //! begin when its span ends within the burst. So in no window more begins than the burst and the rate.
@@ -193,7 +193,9 @@ impl RateState {
         let free = self.free.iter().filter(|free| free.end > now.micros()).cloned().collect();
         let known = self.takes.iter().filter(|(_, part)| !part.is_over(now));
         let takes = known.map(|(id, part)| (*id, *part)).collect();
-        RatePicture { used_until, free, seen: self.seen, begins: self.begins, takes }
+        // The script writes it only while somebody waits.
+        let begins = if self.begins > now.micros() { self.begins } else { 0 };
+        RatePicture { used_until, free, seen: self.seen, begins, takes }
     }
 
     /// If the clock went back, no time has passed meanwhile, and earlier requests and free spans are

@@ -82,6 +82,7 @@ const COMMANDS: &[Command] = &[
     command("ZCARD", 2, Access::Reads, sorted_sets::zcard),
     command("ZCOUNT", 4, Access::Reads, sorted_sets::zcount),
     command("ZINCRBY", 4, Access::Grows, sorted_sets::zincrby),
+    command("ZMSCORE", -3, Access::Reads, sorted_sets::zmscore),
     command("ZRANGE", -4, Access::Reads, sorted_sets::zrange),
     command("ZREM", -3, Access::Writes, sorted_sets::zrem),
     command("ZREMRANGEBYSCORE", 4, Access::Writes, sorted_sets::zremrangebyscore),

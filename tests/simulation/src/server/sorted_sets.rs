@@ -21,6 +21,14 @@ pub(super) fn zscore(context: &mut Context<'_>, args: &[Vec<u8>]) -> Answer {
     Ok(score.map_or(Reply::Nil, Reply::Double))
 }
 
+pub(super) fn zmscore(context: &mut Context<'_>, args: &[Vec<u8>]) -> Answer {
+    let set = set(context, &args[1])?;
+    let score = |member| set.as_ref().and_then(|set| set.score(member));
+    Ok(Reply::Array(
+        args[2..].iter().map(|it| score(it).map_or(Reply::Nil, Reply::Double)).collect(),
+    ))
+}
+
 /// The conditions of `ZADD`: the words that it may begin with.
 #[derive(Default)]
 struct Conditions(Vec<&'static str>);

@@ -59,14 +59,14 @@ pub const MISTAKES: &[Mistake] = &[
     mistake(
         "a-copy-takes-again-from-a-rate",
         60,
-        "if part.until_us then\nkeep_rate",
+        "if rate.until_us then\nkeep_rate",
         "if false then\nkeep_rate",
     ),
     mistake(
         "a-repeated-take-is-confirmed-by-nobody",
         60,
-        "keep_rate(rate, part.until_us)\nreturn",
-        "return",
+        "keep_rate(rate, rate.until_us)\nelse",
+        "else",
     ),
     mistake(
         "a-repeated-completion-is-confirmed-by-nobody",
@@ -77,15 +77,15 @@ pub const MISTAKES: &[Mistake] = &[
     mistake(
         "what-was-given-back-is-taken-again",
         200,
-        "if until_us and was_given_back then return nil end\n",
+        "if rate.was_given_back then return nil end\n",
         "",
     )
     .on(Deployment::Sentinel { syncs: true }),
     mistake(
         "a-rate-gives-everything-back",
         60,
-        "math.max((until_us or 0) - weight_us, rate.now_us), 0, {}",
-        "(until_us or 0) - weight_us, 0, {}",
+        "math.max(until_us - rate.weight_us, rate.now_us), 0, {}",
+        "until_us - rate.weight_us, 0, {}",
     ),
     mistake(
         "what-is-given-back-lets-the-next-one-begin-with-the-last",

@@ -68,6 +68,7 @@ rights! {
     "zcard" Locks ["ZCARD" "KEY"];
     "zcount" Locks ["ZCOUNT" "KEY" "0" "1"];
     "zincrby" Locks ["ZINCRBY" "KEY" "x" "m"];
+    "zmscore" Locks ["ZMSCORE" "KEY" "m"];
     "zrange" Locks ["ZRANGE" "KEY" "0" "0"];
     "zrank" Locks ["ZRANK" "KEY" "m"];
     "zrem" Locks ["ZREM" "KEY" "m"];
