@@ -43,6 +43,7 @@
 //! | status | when | `Retry-After` |
 //! |---|---|---|
 //! | 400 | the request does not say what to lock, how much of it ([`weight_by`](LockLayer::weight_by)), or within which limit ([`limit_by`](LockLayer::limit_by)); its owner is no name ([`owner_by`](LockLayer::owner_by)) | |
+//! | 400 | the connection broke while the request waited, before its body was whole | |
 //! | 409 | another request holds the mutex, or holds the read-write lock in a mode that excludes this one | 1; the rest, rounded up, if only [`hold_at_least`](crate::Mutex::hold_at_least) keeps the mutex |
 //! | 409 | the work of the request is done already ([`once`](LockLayer::once), [`once_per`](LockLayer::once_per)) | |
 //! | 429 | the semaphore is full | 1 |
@@ -51,12 +52,13 @@
 //! | 503 | the lock store failed, or the lock client was shut down | 1 |
 //! | 503 | an operator's limit is 0, or less than the request takes ([`Locks::limits`](crate::Locks::limits)) | |
 //! | 503 | the lock was lost while the request ran, or the request held it for its [`max_hold`](LockLayer::max_hold) | |
+//! | 504 | the handler took longer than [`timeout`](LockLayer::timeout) | |
 //! | 500 | the request holds the lock already, from another layer or in its handler | |
 //! | 500 | an option is out of its range, or the name is in use by another kind of lock | |
 //!
 //! A gRPC call, whose content type is `application/grpc`, gets a status of gRPC instead: 400 is
-//! `INVALID_ARGUMENT`, 409 `ABORTED`, 429 `RESOURCE_EXHAUSTED`, 503 `UNAVAILABLE`, and 500
-//! `INTERNAL`. Work that was done before ([`once`](LockLayer::once)) is `ALREADY_EXISTS`. A lost
+//! `INVALID_ARGUMENT`, 409 `ABORTED`, 429 `RESOURCE_EXHAUSTED`, 503 `UNAVAILABLE`, 500
+//! `INTERNAL`, and 504 `DEADLINE_EXCEEDED`. Work that was done before ([`once`](LockLayer::once)) is `ALREADY_EXISTS`. A lost
 //! lock is `UNKNOWN`, because clients may send a call that was `UNAVAILABLE` again by
 //! themselves. `grpc-retry-pushback-ms` is what `Retry-After` is in HTTP, of a rate in whole milliseconds, or -1.
 //!
@@ -70,7 +72,9 @@
 //! the head is ready: see [`LeaseBody`]. The end of the response is sent when the lock store has
 //! answered the release, which costs one round trip. So a client that has read its whole answer
 //! is not refused because of it. When the HTTP client disconnects, the HTTP server drops the
-//! handler or the body, and the lock is released in the background.
+//! handler or the body, and the lock is released in the background. An HTTP/1 server notices that
+//! only while somebody reads the request's body, or has read all of it: while a request waits, the
+//! layer [reads ahead](LockLayer::wait).
 //!
 //! If the lease is lost while the handler runs, the handler is dropped at its next
 //! `.await`, and the response is 503 without `Retry-After`: part of the work may be done.
@@ -106,8 +110,10 @@
 //! - *Inside authentication*: a stranger must not hold a lock by asking for it.
 //! - *Inside a concurrency limit*: otherwise requests of an axum router hold their locks while
 //!   they wait for the limit.
-//! - *A time-out* around this layer includes the wait for the lock. One inside does not.
-//!   Either frees the lock when it fires.
+//! - *A time-out*: the layer's own [`timeout`](LockLayer::timeout), or a layer inside of this one. Both
+//!   free the lock before the client has its answer. A time-out around this layer includes the wait for
+//!   the lock, and answers before the lock is free: the client's next request may be refused because of it.
+//! - *Inside CORS*: otherwise each preflight takes a part of a rate, and a refusal has no CORS header.
 //! - *Another of these layers*, where [`LockLayer::all`] is not enough, in the same order on all routes. Otherwise two requests can each
 //!   hold what the other waits for, until their waits are over.
 //!
@@ -126,6 +132,7 @@ mod answer;
 #[cfg(feature = "axum")]
 mod axum;
 mod body;
+mod call;
 mod demand;
 mod ending;
 mod future;
@@ -148,12 +155,18 @@ mod path_key;
 mod policy;
 mod problem;
 mod rate_fields;
+#[cfg(feature = "axum")]
+mod read_ahead;
+#[cfg(not(feature = "axum"))]
+#[path = "layer/no_read_ahead.rs"]
+mod read_ahead;
 mod reject;
 mod request_lock;
 mod request_values;
 mod response_head;
 mod service;
 mod several;
+mod stop;
 mod succeeding;
 mod telemetry;
 mod template;

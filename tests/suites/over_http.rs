@@ -1,6 +1,9 @@
 //! The layer in an app of its own, over real connections: two apps under load on one server, and an
 //! app that gets SIGTERM.
 
+mod time_outs;
+mod uploads;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

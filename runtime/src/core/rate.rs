@@ -71,6 +71,18 @@ impl Rate {
         self.count
     }
 
+    /// What to do about this name, which has this rate and another one.
+    pub(crate) fn named_twice(&self, other: &Self, name: &str) -> String {
+        if self == other {
+            return format!(
+                "`{name}` is named for two rates; name it once, with the weight of both"
+            );
+        }
+        let named = |rate: &Self| format!("`{name}:{}-in-{:?}`", rate.count, rate.period);
+        let (one, other) = (named(self), named(other));
+        format!("`{name}` is named for two rates; give each a name of its own: {one} and {other}")
+    }
+
     /// The period.
     #[must_use]
     pub const fn period(&self) -> Duration {

@@ -6,9 +6,11 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 
 use super::held::Boxed;
+use super::problem::{Problem, problem};
+use super::read_ahead::ReadAhead;
 use super::reject::Refusal;
 
 /// A function of the program that answers refused requests.
@@ -28,25 +30,53 @@ impl OnRefused {
         }))
     }
 
-    /// Its answer. The first poll calls the function.
-    pub(super) fn answer(&self, refusal: Refusal, parts: Parts) -> Answer {
-        Answer::Own((self.0)(refusal, parts))
+    /// Its answer. The first poll calls the function. Meanwhile the body, if the inner service has not
+    /// got it, is read and forgotten.
+    pub(super) fn answer(
+        &self,
+        refusal: Refusal,
+        parts: Parts,
+        unread: Option<Box<ReadAhead>>,
+    ) -> Answer {
+        Answer::Own { answer: (self.0)(refusal, parts), unread }
     }
 }
 
 /// The answer to a refused request. It holds neither a lock nor a place among the waiters.
 pub(super) enum Answer {
     BuiltIn(Option<Response<Bytes>>),
-    Own(Boxed<Response<Bytes>>),
+    Own { answer: Boxed<Response<Bytes>>, unread: Option<Box<ReadAhead>> },
 }
 
 impl Answer {
+    /// The answer to a request whose connection broke before its body was whole. Hardly anybody is
+    /// there to read it.
+    pub(super) fn cut_off() -> Self {
+        Self::BuiltIn(Some(incomplete()))
+    }
+
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Response<Bytes>> {
         match self {
             Self::BuiltIn(response) => Poll::Ready(response.take().expect("it is given once")),
-            Self::Own(answer) => answer.as_mut().poll(cx),
+            Self::Own { answer, unread } => match answer.as_mut().poll(cx) {
+                Poll::Pending if unread.as_mut().is_some_and(|body| body.discard(cx)) => {
+                    Poll::Ready(incomplete())
+                }
+                polled => polled,
+            },
         }
     }
+}
+
+fn incomplete() -> Response<Bytes> {
+    let details = Problem {
+        kind: "incomplete",
+        title: "Request incomplete",
+        detail: "The connection broke before the request was complete.",
+        lock: None,
+        retry_after: None,
+    };
+    problem(StatusCode::BAD_REQUEST, &details, None)
 }
 
 /// The head of a request, for the program's own answer. Boxed, because it is large and rare.

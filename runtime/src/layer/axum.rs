@@ -4,10 +4,11 @@ use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 
-use axum::body::Body;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, FromRequestParts, OptionalFromRequestParts, RawPathParams};
 use axum::response::{IntoResponse, Response};
+/// The type of a body that any other can be put into, and its errors.
+pub(super) use axum::{Error as BodyError, body::Body};
 use futures_util::FutureExt;
 use http::StatusCode;
 use http::request::Parts;

@@ -17,16 +17,17 @@ use tower::Service;
 
 use super::answer::{Answer, KeptParts};
 use super::body::LeaseBody;
+use super::call::Call;
 use super::ending::Ending;
-use super::held::{Boxed, Held};
+use super::held::Held;
 use super::held_body::under;
 use super::hold::{HoldUntil, OnLost};
 use super::policy::Policy;
 use super::reject::Refusal;
 use super::response_head::{announced, is_success, sends_body};
+use super::stop::Stop;
 use super::upgrade;
 use super::waiters::{Acquire, Denied};
-use crate::core::error::LossReason;
 use crate::core::lock_key::NO_LABEL;
 
 pin_project! {
@@ -35,8 +36,8 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// A server drops it when the client goes away. Before the lock is acquired, that stops
-    /// waiting. Afterwards it drops the inner service's future and then releases the lock
+    /// A server drops it when it notices that the client has gone. Before the lock is acquired, that
+    /// stops waiting. Afterwards it drops the inner service's future and then releases the lock
     /// in the background. A refused request holds nothing: only the future of
     /// [`on_refused`](super::LockLayer::on_refused) is dropped.
     ///
@@ -85,16 +86,15 @@ pin_project! {
     B: Body,
     {
         Refused { answer: Answer },
-        Acquiring { acquire: Acquire, call: Option<(S, Request<A>)> },
+        Acquiring { acquire: Acquire, call: Option<Call<S, A>> },
         // Dropped in this order: the lock is free when its work has stopped.
-        // The loss is listened for once the response has to be waited for.
         Running {
             #[pin]
             response: S::Future,
-            loss: Option<Boxed<LossReason>>,
+            stop: Stop,
             held: Option<Held>,
             method: Method,
-            // For the program's own answer to a loss.
+            // For the program's own answer, if it is stopped.
             parts: KeptParts,
         },
         // Whoever reads the outcome may come again at once, and must find the lock free.
@@ -116,6 +116,7 @@ enum Outcome<R, E> {
 impl<S, A, B> ResponseFuture<S, A, B>
 where
     S: Service<Request<A>>,
+    A: 'static,
     B: Body,
 {
     pub(super) fn locked(
@@ -125,7 +126,7 @@ where
         inner: S,
         request: Request<A>,
     ) -> Self {
-        let state = State::Acquiring { acquire, call: Some((inner, request)) };
+        let state = State::Acquiring { acquire, call: Some(Call::new(inner, request)) };
         Self { policy, is_grpc, state, label, owes_budget: false }
     }
 
@@ -143,8 +144,8 @@ where
     }
 
     pub(super) fn unlocked(policy: Arc<Policy>, is_grpc: bool, response: S::Future) -> Self {
-        let (held, method) = (None, Method::GET);
-        let state = State::Running { response, loss: None, held, method, parts: None };
+        let (stop, held, method) = (Stop::default(), None, Method::GET);
+        let state = State::Running { response, stop, held, method, parts: None };
         Self { policy, is_grpc, state, label: NO_LABEL, owes_budget: false }
     }
 
@@ -163,6 +164,7 @@ where
 impl<S, A, B> Future for ResponseFuture<S, A, B>
 where
     S: Service<Request<A>, Response = Response<B>>,
+    A: 'static,
     B: Body,
     B::Data: From<Bytes>,
 {
@@ -177,14 +179,21 @@ where
         }
         loop {
             let next = match this.state.as_mut().project() {
-                StateProj::Acquiring { acquire, call } => {
-                    let answer = ready!(acquire.as_mut().poll(cx));
-                    let call = call.take().expect("it is acquired once");
-                    State::asked(policy, is_grpc, label, answer, call)
-                }
-                StateProj::Running { response, loss, held, method, parts } => {
-                    // The deadline is looked at before each poll: a handler that
-                    // was stopped past it does not go on.
+                StateProj::Acquiring { acquire, call } => match acquire.as_mut().poll(cx) {
+                    Poll::Ready(answer) => {
+                        let call = call.take().expect("it is acquired once");
+                        State::asked(policy, is_grpc, label, answer, call.into_parts())
+                    }
+                    Poll::Pending => {
+                        let call = call.as_mut().expect("it is not acquired yet");
+                        if !call.is_cut_off(policy.read_ahead, cx) {
+                            return Poll::Pending;
+                        }
+                        State::Refused { answer: Answer::cut_off() }
+                    }
+                },
+                StateProj::Running { response, stop, held, method, parts } => {
+                    // A handler that was stopped past its deadline does not go on.
                     let may_go_on = policy.needed(held.as_ref()).is_none_or(Held::is_held);
                     let lasts = policy.on_lost == OnLost::Cancel;
                     let polled =
@@ -193,14 +202,9 @@ where
                         Some(Ok(Poll::Ready(answer))) => Outcome::Answer(answer),
                         Some(Err(panic)) => Outcome::Panic(panic),
                         Some(Ok(Poll::Pending)) | None => {
-                            let Some(needed) = policy.needed(held.as_ref()) else {
-                                return Poll::Pending;
-                            };
-                            // A handler that is ready at once needs no timer. A loss is pending
-                            // until its reason is known.
-                            let loss = loss.get_or_insert_with(|| needed.lost());
-                            let refusal = Refusal::Lost(ready!(loss.as_mut().poll(cx)));
-                            *this.label = needed.log_label();
+                            let refusal = ready!(stop.poll(policy, held.as_ref(), cx));
+                            let needed = policy.needed(held.as_ref());
+                            *this.label = needed.map_or(label, Held::log_label);
                             Outcome::Refuse(refusal, parts.take())
                         }
                     };
@@ -238,10 +242,9 @@ where
                             response.map(|body| LeaseBody::new(body, None, false, None))
                         }));
                     }
-                    Outcome::Refuse(refusal, parts) => {
-                        let answer = policy.answer(refusal, is_grpc, this.label, parts);
-                        State::Refused { answer }
-                    }
+                    Outcome::Refuse(refusal, parts) => State::Refused {
+                        answer: policy.answer(refusal, is_grpc, this.label, parts, None),
+                    },
                     Outcome::Panic(panic) => resume_unwind(panic),
                 },
                 StateProj::Refused { answer } => {
@@ -277,6 +280,7 @@ where
 impl<S, A, B> State<S, A, B>
 where
     S: Service<Request<A>>,
+    A: 'static,
     B: Body,
 {
     /// The store has answered, or the layer did without it.
@@ -311,7 +315,7 @@ where
         }
         let method = request.method().clone();
         match caught(held.as_ref(), false, || inner.call(request)) {
-            Ok(response) => Self::Running { response, loss: None, held, method, parts },
+            Ok(response) => Self::Running { response, stop: Stop::default(), held, method, parts },
             Err(panic) => Self::ending(held, false, Outcome::Panic(panic)),
         }
     }

@@ -35,6 +35,7 @@ pub(super) fn is_failure(headers: &HeaderMap) -> bool {
 fn code(refusal: &Refusal) -> u16 {
     const UNKNOWN: u16 = 2;
     const INVALID_ARGUMENT: u16 = 3;
+    const DEADLINE_EXCEEDED: u16 = 4;
     const ALREADY_EXISTS: u16 = 6;
     const RESOURCE_EXHAUSTED: u16 = 8;
     const ABORTED: u16 = 10;
@@ -53,6 +54,7 @@ fn code(refusal: &Refusal) -> u16 {
         Refusal::Crowded { .. } | Refusal::Unavailable(_) | Refusal::Closed(_) => UNAVAILABLE,
         // Clients may send an `UNAVAILABLE` call again by themselves.
         Refusal::Lost(_) => UNKNOWN,
+        Refusal::TookTooLong => DEADLINE_EXCEEDED,
         Refusal::HeldByItself(_) | Refusal::Misconfigured(_) => INTERNAL,
     }
 }

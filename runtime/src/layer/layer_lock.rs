@@ -1,5 +1,6 @@
 //! The locks of a layer with several.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,9 +9,11 @@ use http::request::Parts;
 use super::demand::Demand;
 use super::key::RequestKey;
 use super::number::MaybeNumber;
+#[cfg(feature = "axum")]
+use super::path_key::PathKey;
 use super::reject::Refusal;
 use super::request_lock::LayerKind;
-use super::template_key::{fixed_name, plain_name};
+use super::template_key::{TemplateKey, fixed_name, plain_name};
 use crate::api::multi_lock::MultiLock;
 use crate::core::key::LockKey;
 use crate::core::rate::Rate;
@@ -34,7 +37,7 @@ use crate::core::rate::Rate;
 #[must_use = "it is a part of `LockLayer::all`"]
 pub struct LayerLock {
     key: Arc<dyn RequestKey + Send + Sync>,
-    /// Its name, if that is the same for all requests.
+    /// Its name or its template. Two keys with the same one are the same for each request.
     name: Option<Arc<str>>,
     label: Option<&'static str>,
     pub(super) demand: Demand,
@@ -102,20 +105,25 @@ impl LayerLock {
 
     #[track_caller]
     fn new<K: RequestKey + Send + Sync + 'static>(key: K, kind: LayerKind) -> Self {
-        let (label, name) = (plain_name(&key), fixed_name(&key).map(Arc::from));
+        let label = plain_name(&key);
+        let name = template_of(&key).or_else(|| fixed_name(&key)).map(Arc::from);
         Self { key: Arc::new(key), name, label, demand: Demand::new(kind) }
     }
 
-    /// The name that it has together with another one of its set, so that every request would be
+    /// What is wrong if another one of its set has the same name, so that every request would be
     /// refused. A lock and a rate of one name are two things; a mutex, a reader or a writer that is
     /// named twice counts once.
-    pub(super) fn clash(&self, other: &Self) -> Option<&str> {
+    pub(super) fn clash(&self, other: &Self) -> Option<String> {
         use LayerKind::{Mutex, Rate, RwLock};
-        let is_rate = |lock: &Self| matches!(lock.demand.kind, Rate { .. });
-        let kinds = (self.demand.kind, other.demand.kind);
-        let may_be = matches!(kinds, (Mutex, Mutex) | (RwLock, RwLock));
-        let clashes = self.name == other.name && is_rate(self) == is_rate(other) && !may_be;
-        self.name.as_deref().filter(|_| clashes)
+        let name = self.name.as_deref().filter(|_| self.name == other.name)?;
+        match (self.demand.kind, other.demand.kind) {
+            (Rate { rate: one }, Rate { rate: other }) => Some(one.named_twice(&other, name)),
+            (Mutex, Mutex) | (RwLock, RwLock) | (Rate { .. }, _) | (_, Rate { .. }) => None,
+            _ => Some(format!(
+                "two of its locks have the name `{name}`; name it once: one name is one kind, and a \
+                 permit has the weight of both"
+            )),
+        }
     }
 
     /// What metrics, logs and refusals call these locks, such as `"tenant"`. By default it is the
@@ -198,6 +206,14 @@ impl LayerLock {
             LayerKind::Set => unreachable!("a set is no part of one"),
         })
     }
+}
+
+/// The template, if the key is made from one.
+fn template_of(key: &dyn Any) -> Option<&'static str> {
+    let template = key.downcast_ref().map(TemplateKey::template);
+    #[cfg(feature = "axum")]
+    let template = template.or_else(|| key.downcast_ref().map(PathKey::template));
+    template
 }
 
 impl fmt::Debug for LayerLock {

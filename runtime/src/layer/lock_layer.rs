@@ -26,6 +26,10 @@ use crate::core::options::Options;
 /// Longer than any request takes that is not stuck.
 const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
 
+/// A quarter of what axum's extractors take into memory, and about what an HTTP/1 server may hold
+/// of a connection anyway.
+const READ_AHEAD: usize = 512 * 1024;
+
 /// A Tower layer that runs each request under the lock that its key names, or refuses it.
 ///
 /// See the [module](super) for the refusals, for how long the lock is held, and for the
@@ -174,6 +178,8 @@ impl<K> LockLayer<K> {
             set: None,
             given: LockOptions { options, ..LockOptions::default() },
             max_waiters: None,
+            read_ahead: READ_AHEAD,
+            timeout: None,
             waiters: Waiters::default(),
             hold_until: HoldUntil::default(),
             on_lost: OnLost::default(),
@@ -208,7 +214,9 @@ impl<K> LockLayer<K> {
         ///
         /// Each waiting request keeps a connection and memory of this process.
         /// [`max_waiters`](Self::max_waiters) limits their number. When an HTTP client
-        /// disconnects, its request stops waiting.
+        /// disconnects, its request stops waiting, once the server has noticed it. Over HTTP/1 that
+        /// needs somebody who reads the request's body. With axum the layer does so, up to
+        /// 512 KiB or what `read_ahead` says; with another type of body, read it before the layer.
         #[must_use]
         wait;
         /// The longest time that a request holds its lock: 100 ms to 30 days, by default 10
@@ -250,7 +258,8 @@ impl<K> LockLayer<K> {
     /// semaphore, with 503 by the others. With 0 no request waits, as with a
     /// [`wait`](Self::wait) of 0. Without a `wait` the number has no effect.
     ///
-    /// A request counts until it has its lock, is refused, or its HTTP client disconnects.
+    /// A request counts until it has its lock, is refused, or its HTTP client disconnects and the server
+    /// [notices it](Self::wait).
     /// Over Redis that includes the round trip that acquires a free lock, so a small number
     /// also limits how many requests acquire at the same time. Requests that wait for a
     /// failing store count too. Above the limit they are refused even with

@@ -1,12 +1,14 @@
 //! Options of the layer that change what a request takes, and how long it keeps it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 
 use super::answer::OnRefused;
+use super::demand::assert_none;
 use super::hold::{HoldUntil, OnLost};
 use super::lock_layer::LockLayer;
 use super::number::MaybeNumber;
@@ -70,6 +72,77 @@ impl<K> LockLayer<K> {
     #[must_use]
     pub fn on_lost(mut self, then: OnLost) -> Self {
         self.policy().on_lost = then;
+        self
+    }
+
+    /// The longest time that a handler may take, from its start until it has returned its response. By
+    /// default there is none.
+    ///
+    /// At its end the handler is dropped at its next `.await`, the lock is released, and then the
+    /// response is sent: 504, as [`Refusal::TookTooLong`]. So a client that asks again at once finds
+    /// the lock free. A time-out of another layer *outside* of this one answers while the lock is still
+    /// being released, so the next request may be refused because of it.
+    ///
+    /// The time includes neither the [`wait`](Self::wait) for the lock nor the response's body, which
+    /// [`max_hold`](Self::max_hold) bounds. It holds for requests that pass without a lock, too.
+    ///
+    /// # Panics
+    ///
+    /// When the app is built, if the time is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// let layer = LockLayer::mutex(&Locks::in_memory(), "import")
+    ///     .wait(Duration::from_secs(2))
+    ///     .timeout(Duration::from_secs(10));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn timeout(mut self, time: Duration) -> Self {
+        assert_none(
+            time.is_zero().then_some("a `timeout` of 0 stops each handler that has to wait"),
+        );
+        self.policy().timeout = Some(time);
+        self
+    }
+
+    /// How many bytes of its body are read while a request waits for its lock, over HTTP/1: by default
+    /// 512 KiB. With 0, nothing is read.
+    ///
+    /// An HTTP/1 server reads a connection no further than somebody reads the request's body. So while
+    /// a request waits, the layer reads ahead, and the request leaves the queue when its client closes
+    /// the connection. The handler gets all of the body, in order. If the body is longer than this
+    /// number, the rest stays with the client until the handler reads it, and a client that goes away
+    /// meanwhile is noticed only at the end of the [`wait`](Self::wait).
+    ///
+    /// A waiting request takes this much memory at most, and one read of the server; all that wait for
+    /// one key take [`max_waiters`](Self::max_waiters) times that. Nothing is read ahead for a request
+    /// without a body, over HTTP/2, and after `Expect: 100-continue`: that client sends its body once
+    /// it has the lock.
+    ///
+    /// It works for axum's [`Body`](::axum::body::Body), and so in any app of axum. With another type of
+    /// body, read it before the layer, up to a limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// let uploads = LockLayer::mutex(&Locks::in_memory(), "import")
+    ///     .wait(Duration::from_secs(5))
+    ///     .max_waiters(16)
+    ///     .read_ahead(4 * 1024 * 1024); // 64 MiB for those who wait
+    /// ```
+    #[cfg(feature = "axum")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "axum")))]
+    #[must_use]
+    pub fn read_ahead(mut self, bytes: usize) -> Self {
+        self.policy().read_ahead = bytes;
         self
     }
 
@@ -217,11 +290,12 @@ impl<K> LockLayer<K> {
     /// The request holds no lock, nor a place among the waiters, while the function runs. The layer
     /// limits neither how long that takes nor how many run at a time. In an outage of the lock store
     /// each request is refused, so do not ask another system for each [`Refusal::Unavailable`]
-    /// without a limit. If the HTTP client disconnects, the function's future is dropped.
+    /// without a limit. If the HTTP client disconnects, the function's future is dropped. To notice that
+    /// over HTTP/1, the layer reads axum's body meanwhile, and throws it away.
     ///
-    /// A request that loses its lock is refused when the inner service has its head. So a layer
-    /// with this function copies the head of each request that gets its lock, unless it has
-    /// [`OnLost::Finish`].
+    /// A request that loses its lock or takes too long is refused when the inner service has its head.
+    /// So a layer with this function copies the head of each request that gets its lock, unless it has
+    /// [`OnLost::Finish`] and no [`timeout`](Self::timeout).
     ///
     /// # Examples
     ///

@@ -83,6 +83,12 @@ pub fn path_key(template: &'static str) -> PathKey {
 #[derive(Clone, Debug)]
 pub struct PathKey(TemplateKey);
 
+impl PathKey {
+    pub(super) fn template(&self) -> &'static str {
+        self.0.template()
+    }
+}
+
 impl RequestKey for PathKey {
     fn lock_key(&self, parts: &mut Parts) -> Result<Option<LockKey>, KeyError> {
         self.0.lock_key(parts)

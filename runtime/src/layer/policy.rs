@@ -18,6 +18,7 @@ use super::identity::{Identify, Identity};
 use super::key::KeyError;
 use super::layer_lock::LayerLock;
 use super::outage::{Outage, Part, Way};
+use super::read_ahead::ReadAhead;
 use super::reject::{Refusal, log_label};
 use super::request_lock::{Handle as LockHandle, LayerKind, RequestLock, Share};
 use super::telemetry;
@@ -53,6 +54,10 @@ pub(super) struct Policy {
     pub(super) given: LockOptions,
     /// `None` is the default.
     pub(super) max_waiters: Option<usize>,
+    /// So many bytes of the body of a request that waits.
+    pub(super) read_ahead: usize,
+    /// How long a handler may take.
+    pub(super) timeout: Option<Duration>,
     /// The waiters of this layer and all its clones.
     pub(super) waiters: Waiters,
     pub(super) hold_until: HoldUntil,
@@ -263,15 +268,16 @@ impl Policy {
         !is_grpc && self.on_refused.is_some()
     }
 
-    /// The head of a request that goes to the inner service, if a later loss of its lock is answered
-    /// by the program. Others pay nothing for it.
+    /// The head of a request that goes to the inner service, if the program answers for a handler that
+    /// is stopped. Others pay nothing for it.
     pub(super) fn keep_parts<A>(
         &self,
         held: Option<&Held>,
         is_grpc: bool,
         request: Request<A>,
     ) -> (Request<A>, KeptParts) {
-        if self.has_own_answers(is_grpc) && self.needed(held).is_some() {
+        let may_be_stopped = self.timeout.is_some() || self.needed(held).is_some();
+        if self.has_own_answers(is_grpc) && may_be_stopped {
             copy_parts(request)
         } else {
             (request, None)
@@ -279,15 +285,18 @@ impl Policy {
     }
 
     /// Answers a request that the inner service has not got.
-    pub(super) fn refuse<A>(
+    pub(super) fn refuse<A: 'static>(
         &self,
         refusal: Refusal,
         is_grpc: bool,
         lock: &'static str,
-        request: Request<A>,
+        mut request: Request<A>,
     ) -> Answer {
-        let parts = self.has_own_answers(is_grpc).then(|| Box::new(request.into_parts().0));
-        self.answer(refusal, is_grpc, lock, parts)
+        if !self.has_own_answers(is_grpc) {
+            return self.answer(refusal, is_grpc, lock, None, None);
+        }
+        let unread = ReadAhead::begin(&mut request);
+        self.answer(refusal, is_grpc, lock, Some(Box::new(request.into_parts().0)), unread)
     }
 
     /// Answers a refused request.
@@ -297,12 +306,13 @@ impl Policy {
         is_grpc: bool,
         lock: &'static str,
         parts: KeptParts,
+        unread: Option<Box<ReadAhead>>,
     ) -> Answer {
         // Of several locks, it may be another than the first.
         telemetry::refused(&refusal, refusal.log_label().unwrap_or(lock));
         match (&self.on_refused, parts) {
             _ if is_grpc => Answer::BuiltIn(Some(grpc::response(&refusal))),
-            (Some(own), Some(parts)) => own.answer(refusal, *parts),
+            (Some(own), Some(parts)) => own.answer(refusal, *parts, unread),
             _ => Answer::BuiltIn(Some(refusal.to_response())),
         }
     }
@@ -316,6 +326,8 @@ impl fmt::Debug for Policy {
             .field("set", &self.set)
             .field("given", &self.given)
             .field("max_waiters", &self.max_waiters)
+            .field("read_ahead", &self.read_ahead)
+            .field("timeout", &self.timeout)
             .field("hold_until", &self.hold_until)
             .field("on_lost", &self.on_lost)
             .field("fails_open", &self.fails_open)

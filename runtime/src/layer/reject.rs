@@ -72,6 +72,9 @@ pub enum Refusal {
     Unavailable(LockError),
     /// The lock was lost while the request ran, and the handler was dropped.
     Lost(LossReason),
+    /// The handler took longer than the layer's [`timeout`](super::LockLayer::timeout), and was
+    /// dropped. The lock is free.
+    TookTooLong,
     /// An option is out of its range, or the name is in use by another kind of lock.
     Misconfigured(LockError),
 }
@@ -112,6 +115,7 @@ impl Refusal {
             Self::Unavailable(_) | Self::Lost(_) | Self::Closed(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
+            Self::TookTooLong => StatusCode::GATEWAY_TIMEOUT,
             Self::HeldByItself(_) | Self::Misconfigured(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -123,8 +127,8 @@ impl Refusal {
     /// rest of that time, rounded up. It does not say when a lease ends, because the holder renews it,
     /// or releases it long before.
     ///
-    /// `None` if the same request would fail again, while an operator has closed the semaphore, and after a lock was lost, because part
-    /// of the work may be done.
+    /// `None` if the same request would fail again, while an operator has closed the semaphore, and after a handler was stopped, because
+    /// part of the work may be done.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -144,6 +148,7 @@ impl Refusal {
             | Self::Done(_)
             | Self::Closed(_)
             | Self::Lost(_)
+            | Self::TookTooLong
             | Self::HeldByItself(_)
             | Self::Misconfigured(_) => None,
         }
@@ -184,6 +189,7 @@ impl Refusal {
             Self::Crowded { .. } => ("crowded", "Too many requests wait"),
             Self::Unavailable(_) => ("unavailable", "Lock store not available"),
             Self::Lost(_) => ("lost", "Lock lost"),
+            Self::TookTooLong => ("timeout", "Request took too long"),
             Self::Misconfigured(_) => MISCONFIGURED,
         }
     }
@@ -219,6 +225,9 @@ impl Refusal {
             Self::Lost(_) => {
                 "The lock was lost while the request ran. It was stopped; part of its work may \
                  have been done."
+            }
+            Self::TookTooLong => {
+                "The request took too long. It was stopped; part of its work may have been done."
             }
             Self::NoKey(_) | Self::Misconfigured(_) => MISCONFIGURED_DETAIL,
         };
@@ -275,7 +284,8 @@ impl Refusal {
             | Self::NoWeight(_)
             | Self::NoLimit(_)
             | Self::NoOwner(_)
-            | Self::Lost(_) => None,
+            | Self::Lost(_)
+            | Self::TookTooLong => None,
         }
     }
 }

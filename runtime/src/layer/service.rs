@@ -58,6 +58,7 @@ impl<S, K, A, B> Service<Request<A>> for LockService<S, K>
 where
     S: Service<Request<A>, Response = Response<B>> + Clone,
     K: RequestKey,
+    A: 'static,
     B: Body,
     B::Data: From<Bytes>,
 {
@@ -121,6 +122,7 @@ fn call_under<S, A, B>(
 ) -> ResponseFuture<S, A, B>
 where
     S: Service<Request<A>> + Clone,
+    A: 'static,
     B: Body,
 {
     let policy = policy.clone();

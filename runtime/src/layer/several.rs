@@ -58,8 +58,9 @@ impl LockLayer<SetKey> {
     ///
     /// # Panics
     ///
-    /// When the app is built, if there is no lock, if there are more than 64, or if one name is given
-    /// twice, other than for two mutexes, two read-write locks, or a lock and a rate.
+    /// When the app is built, if there is no lock, if there are more than 64, or if one name or template
+    /// is given twice, other than for two mutexes, two read-write locks, or a lock and a rate. So two
+    /// rates of one tenant need two names.
     ///
     /// # Examples
     ///
@@ -84,12 +85,7 @@ impl LockLayer<SetKey> {
         assert!((1..=MAX_KEYS).contains(&count), "a layer has 1 to {MAX_KEYS} locks, not {count}");
         let mut pairs =
             set.iter().enumerate().flat_map(|(n, one)| set[..n].iter().map(move |it| (one, it)));
-        assert_none(pairs.find_map(|(one, other)| one.clash(other)).map(|name| {
-            format!(
-                "two of its locks have the name `{name}`; name it once: one name is one kind, and a \
-                 permit or a rate has the weight of both"
-            )
-        }));
+        assert_none(pairs.find_map(|(one, other)| other.clash(one)));
         let mut layer = Self::of(locks.locks(), SetKey(()), LayerKind::Set);
         layer.policy().set = Some(set);
         layer

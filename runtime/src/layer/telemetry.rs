@@ -52,6 +52,11 @@ pub(super) fn refused(refusal: &Refusal, lock: &'static str) {
                 "a request was stopped: its lock was lost"
             );
         }
+        Refusal::TookTooLong => {
+            if let Some(left_out) = seldom("took too long", lock) {
+                tracing::warn!(lock, left_out, "a request was stopped: it took too long");
+            }
+        }
         Refusal::HeldByItself(error) => {
             tracing::error!(
                 lock,

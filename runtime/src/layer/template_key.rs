@@ -165,6 +165,10 @@ impl TemplateKey {
         self
     }
 
+    pub(super) fn template(&self) -> &'static str {
+        self.template
+    }
+
     /// Panics if an extension has no type.
     pub(super) fn assert_complete(&self) {
         if let Some(name) = self.names().find(|name| self.type_of(name).is_none()) {

@@ -12,15 +12,17 @@ use axum::body::Body;
 use axum::routing::get;
 use futures_util::FutureExt;
 use futures_util::future::join;
-use http::{Request, Response, StatusCode};
+use http::header::RETRY_AFTER;
+use http::{HeaderName, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use leasehold::layer::{KeyBy, key_by};
-use leasehold::{LockLayer, Locks, path_key};
+use leasehold::{LockLayer, Locks, Rate, path_key};
 use tokio::sync::{Barrier, Notify};
 use tokio::time::{Instant, sleep};
 use tower::limit::ConcurrencyLimitLayer;
 use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::{Any, CorsLayer};
 use tower_http::timeout::TimeoutLayer;
 use tower_http::trace::TraceLayer;
 use tracing::Span;
@@ -93,6 +95,33 @@ async fn a_time_out_inside_does_not_count_the_wait() {
     let response = layers.service(service_fn(stuck)).oneshot(request("/")).await.unwrap();
     assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
     assert!(is_free(&locks, "a").await);
+}
+
+/// Outside, CORS answers a preflight before it takes anything, and a script can read a refusal.
+#[tokio::test]
+async fn cors_belongs_outside_of_a_rate() {
+    for (is_outside, preflight_status, next) in [(true, 200, 200), (false, 200, 429)] {
+        let cors = CorsLayer::new()
+            .allow_origin(Any)
+            .allow_headers(Any)
+            .expose_headers([RETRY_AFTER, HeaderName::from_static("ratelimit")]);
+        let rate = LockLayer::rate(&Locks::in_memory(), "r", Rate::per_hour(1));
+        let app = Router::new().route("/", get(async || "done"));
+        let app =
+            if is_outside { app.layer(rate).layer(cors) } else { app.layer(cors).layer(rate) };
+        let ask = async |method| {
+            let request = Request::builder().method(method).header("origin", "http://a");
+            let request = request.header("access-control-request-method", "GET");
+            app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+        };
+        assert_eq!(ask(Method::OPTIONS).await.status(), preflight_status);
+        assert_eq!(ask(Method::GET).await.status(), next);
+        let refused = ask(Method::GET).await;
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+        let headers = refused.headers();
+        assert_eq!(headers.contains_key("access-control-allow-origin"), is_outside);
+        assert_eq!(headers.contains_key("access-control-expose-headers"), is_outside);
+    }
 }
 
 type Seen = Arc<Mutex<Vec<u16>>>;

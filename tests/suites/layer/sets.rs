@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use leasehold::layer::{LayerLock, Refusal, SetKey, key_by};
+use leasehold::layer::{LayerLock, Refusal, SetKey, key_by, template_key};
 use leasehold::{
     Fault, LeaseHandle, LeaseSetHandle, LockError, LockKey, LockLayer, Locks, LossReason, Rate,
+    path_key,
 };
 use tokio::sync::Notify;
 use tower::{Layer, ServiceExt, service_fn};
@@ -360,6 +361,30 @@ fn a_name_that_is_given_twice_panics_at_start() {
     let name = || LockKey::new("limits:{1}:a").unwrap();
     let twice = [LayerLock::permit(name(), 1), LayerLock::permit(name(), 2)];
     let _ = LockLayer::all(&Locks::in_memory(), twice);
+}
+
+#[test]
+#[should_panic(expected = "`tenant:{header:a}:5-in-1s` and `tenant:{header:a}:100-in-3600s`")]
+fn two_rates_of_one_key_panic_at_start() {
+    let rate = |rate| LayerLock::rate(template_key("tenant:{header:a}"), rate);
+    let _ =
+        LockLayer::all(&Locks::in_memory(), [Rate::per_second(5), Rate::per_hour(100)].map(rate));
+}
+
+#[test]
+#[should_panic(expected = "two of its locks have the name `{a}`")]
+fn a_template_that_is_given_twice_panics_at_start() {
+    let twice = [1, 2].map(|limit| LayerLock::permit(path_key("{a}"), limit));
+    let _ = LockLayer::all(&Locks::in_memory(), twice);
+}
+
+/// A lock and a rate may have one name.
+#[test]
+fn a_lock_and_a_rate_of_one_template_do_not_panic() {
+    let key = || template_key("tenant:{header:a}");
+    let one = Rate::per_second(1);
+    let both = [LayerLock::mutex(key()), LayerLock::rate(key(), one), LayerLock::mutex(key())];
+    let _ = LockLayer::all(&Locks::in_memory(), both);
 }
 
 #[test]

@@ -165,7 +165,9 @@ async fn a_lost_reply_takes_once() {
 async fn a_name_is_given_to_one_rate_alone() {
     let locks = Locks::in_memory();
     let twice = locks.together().rate("r", SLOW).rate("r", HOURLY).try_lock().await.unwrap_err();
-    assert!(twice.to_string().contains("named for two rates"), "{twice}");
+    assert!(twice.to_string().contains("named for two rates; give each a name"), "{twice}");
+    let same = locks.together().rate("r", SLOW).rate("r", SLOW).try_lock().await.unwrap_err();
+    assert!(same.to_string().contains("with the weight of both"), "{same}");
     let beside = locks.all(["r"]).rate("r", SLOW).try_lock().await.unwrap();
     assert_eq!((beside.len(), beside.rates().len()), (1, 1));
 }

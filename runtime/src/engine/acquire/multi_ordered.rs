@@ -103,10 +103,7 @@ pub(crate) fn in_order((mut locks, mut rates): SetSpec) -> Result<SetSpec, LockE
     }
     // A lock and a rate of one name are two things.
     if let Some(pair) = rates.windows(2).find(|pair| pair[0].key == pair[1].key) {
-        let key = &pair[0].key;
-        return refuse(format!(
-            "`{key}` is named for two rates; name it once, with the weight of both"
-        ));
+        return refuse(pair[0].rate.named_twice(&pair[1].rate, pair[0].key.name()));
     }
     let Some(pair) = locks.windows(2).find(|pair| pair[0].key == pair[1].key) else {
         return Ok((locks, rates));
