@@ -53,9 +53,6 @@ const SCHEMA: &str = "
         PRIMARY KEY (caller, key)
     );";
 
-/// For so long the lock store knows that a request has succeeded. The rows stay longer.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let locks = Locks::from_env_or_in_memory().await?;
@@ -65,14 +62,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let key = template_key("payment:{extension:caller}:{header:idempotency-key}");
     let answers = database.clone();
     let one_at_a_time = LockLayer::mutex(&locks, key.extension::<Caller>("caller"))
-        .once(DAY)
         .on_refused(async move |refusal, parts| {
             let asked = match refusal {
-                // The first request runs or has succeeded; or nobody knows.
-                Refusal::Held(_)
-                | Refusal::Done(_)
-                | Refusal::Lost(_)
-                | Refusal::Unavailable(_) => parts.extensions.get::<Asked>().cloned(),
+                // The first request runs; or nobody knows.
+                Refusal::Held(_) | Refusal::Lost(_) | Refusal::Unavailable(_) => {
+                    parts.extensions.get::<Asked>().cloned()
+                }
                 _ => None,
             };
             let Some(asked) = asked else { return refusal.to_response() };

@@ -18,7 +18,8 @@ impl<K> LockLayer<K> {
         /// request that fails, panics, loses its lock or is dropped leaves the key to the next.
         /// `LockError::Done` in the refusal says when the work succeeded. To answer with the first
         /// response, look that up in [`on_refused`](Self::on_refused): the guide's page on
-        /// [idempotency](crate::guide::idempotency) shows how. On a quorum it can't be used:
+        /// [idempotency](crate::guide::idempotency) shows how, without `once`. If what the work has
+        /// written is lost, [`Locks::run_again`](crate::Locks::run_again) ends the refusals. On a quorum it can't be used:
         /// requests are answered with 500.
         ///
         /// # Panics

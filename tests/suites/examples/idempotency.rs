@@ -270,3 +270,15 @@ async fn the_first_answer_needs_no_lock_store() {
     assert_eq!(status, 503, "{body}");
     assert_eq!(database.count("payments"), 1);
 }
+
+/// A backup was restored: the payment and its answer are gone, and the lock store knows nothing else.
+#[tokio::test]
+async fn a_repeat_pays_again_if_the_row_is_gone() {
+    let (server, database) = (Server::start(), Database::new());
+    let app = App::start(&database, Some(&server));
+    assert_eq!(app.answer("ann", "1").await.0, 201);
+    database.execute("DELETE FROM payments; DELETE FROM first_answers");
+    let (status, _, is_repeat) = app.answer("ann", "1").await;
+    assert_eq!((status, is_repeat), (201, false));
+    assert_eq!((database.count("payments"), database.count("first_answers")), (1, 1));
+}
