@@ -61,8 +61,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The caller is a part of the key: nobody waits for another caller's request.
     let key = template_key("payment:{extension:caller}:{header:idempotency-key}");
     let answers = database.clone();
-    let one_at_a_time = LockLayer::mutex(&locks, key.extension::<Caller>("caller"))
-        .on_refused(async move |refusal, parts| {
+    let one_at_a_time = LockLayer::mutex(&locks, key.extension::<Caller>("caller")).on_refused(
+        async move |refusal, parts| {
             let asked = match refusal {
                 // The first request runs; or nobody knows.
                 Refusal::Held(_) | Refusal::Lost(_) | Refusal::Unavailable(_) => {
@@ -76,7 +76,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 // There is none yet, or the database fails.
                 Ok(None) | Err(_) => refusal.to_response(),
             }
-        });
+        },
+    );
 
     // Each layer is inside of those after it: a request is authenticated first.
     let pay = post(pay)

@@ -88,15 +88,15 @@ fn of_a_calendar(text: &str) -> Option<&'static str> {
     text.split(|char: char| !char.is_alphabetic()).find_map(|unit| match unit {
         "M" => Some(
             "`M` is a month, which has no fixed length: write \"1m\" for a minute, or \"30days\"; \
-             for a job of each month, put the month into the key",
+             for a job of each month, write `schedule = \"monthly in UTC\"`",
         ),
         "month" | "months" => Some(
-            "a month has no fixed length: write \"30days\"; for a job of each month, put the month \
-             into the key, such as \"report-2026-11\"",
+            "a month has no fixed length: write \"30days\"; for a job of each month, write \
+             `schedule = \"monthly in UTC\"`",
         ),
         "y" | "yr" | "yrs" | "year" | "years" => Some(
-            "a year has no fixed length: write \"365days\"; for a job of each year, put the year \
-             into the key, such as \"report-2026\"",
+            "a year has no fixed length: write \"365days\"; for a job of each year, write \
+             `schedule = \"yearly in UTC\"`",
         ),
         _ => None,
     })

@@ -19,6 +19,8 @@ mod lock_key;
 mod option_rules;
 mod parser;
 mod rate;
+mod schedule;
+mod schedule_rules;
 mod signature;
 mod template;
 mod values;

@@ -14,6 +14,7 @@ use crate::{
     contradictions::{NO_LEASE, contradictions, excluded_by_all, needs_lease},
     duration,
     rate::{self, Rate},
+    schedule,
     values::{self, IfHeld, Key},
 };
 
@@ -123,7 +124,7 @@ impl Reader {
                 None => return Ok(()),
             },
             "owner" | "note" => (name, value.into_token_stream()),
-            "schedule" => (name, values::schedule(value)?),
+            "schedule" => (name, schedule::read(&value)?),
             "auto_renew" => (name, values::auto_renew(value)?),
             "replace" => (name, values::replace(value)?),
             "permits" => (name, values::permits(value)?),

@@ -152,28 +152,6 @@ pub(crate) fn success(value: Expr) -> Result<TokenStream> {
     }
 }
 
-/// A schedule. The runtime knows the zones and the patterns.
-pub(crate) fn schedule(value: Expr) -> Result<TokenStream> {
-    match &value {
-        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) if !text.value().contains(" in ") => {
-            let text = text.value();
-            Err(Error::new_spanned(
-                &value,
-                format!(
-                    "`schedule = \"{text}\"` has no time zone: write `schedule = \"{text} in UTC\"`, or \
-                     a zone such as `Europe/Berlin`"
-                ),
-            ))
-        }
-        Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => Ok(value.into_token_stream()),
-        Expr::Lit(_) => Err(Error::new_spanned(
-            &value,
-            "`schedule` is a text, such as `\"daily in Europe/Berlin\"` or `\"30 1 * * * in UTC\"`",
-        )),
-        _ => Ok(value.into_token_stream()),
-    }
-}
-
 pub(crate) fn path(value: &Expr) -> Result<Path> {
     match value {
         Expr::Path(path) if path.qself.is_none() => Ok(path.path.clone()),

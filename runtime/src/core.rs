@@ -20,6 +20,8 @@ pub(crate) mod option_rules;
 pub(crate) mod options;
 pub(crate) mod panics;
 pub(crate) mod rate;
+#[cfg(feature = "calendar")]
+pub(crate) mod schedule_rules;
 #[cfg_attr(
     not(feature = "internals"),
     allow(unreachable_pub, reason = "with that feature the stores are public")

@@ -65,11 +65,6 @@ async fn no_function() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "report", schedule = "daily")]
-async fn without_a_zone() -> Result<(), LockError> {
-    Ok(())
-}
-
 #[distributed_lock(key = "report", schedule = "daily in UTC", once_per = "1h")]
 async fn with_a_period() -> Result<(), LockError> {
     Ok(())

@@ -7,16 +7,8 @@ use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
+use super::schedule_rules;
 use crate::system;
-
-/// What may stand for a pattern.
-const NAMES: [(&str, &str); 5] = [
-    ("hourly", "0 * * * *"),
-    ("daily", "0 0 * * *"),
-    ("weekly", "0 0 * * 1"),
-    ("monthly", "0 0 1 * *"),
-    ("yearly", "0 0 1 1 *"),
-];
 
 /// Before this time no machine asks: its clock was lost. June 2025, in milliseconds since the Unix epoch.
 const EARLIEST: u64 = 1_750_000_000_000;
@@ -58,20 +50,8 @@ impl Calendar {
     /// Parses a pattern and a zone, such as `daily in Europe/Berlin` or `30 1 * * * in UTC`. The error
     /// says what to write instead.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let Some((pattern, zone)) = text.rsplit_once(" in ") else {
-            return Err(format!(
-                "`{text}` has no time zone; write `{text} in UTC`, or a zone such as `Europe/Berlin`"
-            ));
-        };
-        let (pattern, zone) = (pattern.trim(), zone.trim());
-        let named = NAMES.iter().find(|(name, _)| *name == pattern).map(|(_, pattern)| *pattern);
-        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
-        let cron = parser.build().parse(named.unwrap_or(pattern)).map_err(|error| {
-            format!(
-                "`{pattern}` is neither `hourly`, `daily`, `weekly`, `monthly` or `yearly` nor five \
-                 fields of cron, such as `30 1 * * *`: {error}"
-            )
-        })?;
+        let (pattern, zone) = schedule_rules::parse(text)?;
+        let cron = read(pattern)?;
         let zone = TimeZone::get(zone).map_err(|_| {
             format!(
                 "`{zone}` is no time zone of the IANA database, such as `Europe/Berlin` or `UTC`"
@@ -125,6 +105,13 @@ impl Calendar {
     }
 }
 
+/// Reads a pattern that keeps the rules.
+fn read(pattern: &str) -> Result<Cron, String> {
+    let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
+    let cron = parser.build().parse(pattern);
+    cron.map_err(|error| format!("`{pattern}` is no pattern of cron: {error}"))
+}
+
 fn in_millis(time: &Zoned) -> Option<u64> {
     u64::try_from(time.timestamp().as_millisecond()).ok()
 }
@@ -133,5 +120,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests;

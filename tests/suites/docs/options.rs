@@ -59,13 +59,15 @@ fn says_range(text: &str, rule: &Rule) -> bool {
 
 #[test]
 fn the_macros_have_the_same_rules() {
-    let (rules, copy) = ("runtime/src/core/option_rules.rs", "macros/src/option_rules.rs");
-    if std::env::var_os("UPDATE_RULES").is_some() {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        std::fs::copy(root.join(rules), root.join(copy)).expect("the copy");
+    for file in ["option_rules.rs", "schedule_rules.rs"] {
+        let (rules, copy) = (format!("runtime/src/core/{file}"), format!("macros/src/{file}"));
+        if std::env::var_os("UPDATE_RULES").is_some() {
+            let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+            std::fs::copy(root.join(&rules), root.join(&copy)).expect("the copy");
+        }
+        let is_same = read(&rules) == read(&copy);
+        assert!(is_same, "copy {rules} to {copy}; or run this test with UPDATE_RULES=1");
     }
-    let is_same = read(rules) == read(copy);
-    assert!(is_same, "copy {rules} to {copy}; or run this test with UPDATE_RULES=1");
 }
 
 #[test]
