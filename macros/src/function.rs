@@ -18,6 +18,16 @@ pub(crate) struct Function {
     pub(crate) signature: Signature,
 }
 
+const NOT_ASYNC: &str = "only async functions can wait for a lock: make the function async, with its \
+                         blocking work in `tokio::task::spawn_blocking` and `on_lost = \"finish\"`; or \
+                         acquire the lock in its async caller, and run it by \
+                         `lease.run_blocking(|lease| ...)`";
+
+const ORDER: &str = "this function is not async any more: an attribute above `#[distributed_lock]`, such as \
+                     `#[tokio::main]` or `#[tokio::test]`, has put its body into a `block_on`; move \
+                     `#[distributed_lock(...)]` above that attribute. If the `block_on` is yours, make \
+                     the function async";
+
 enum Shape {
     Async,
     /// The shape that `#[async_trait]` gives an `async fn`: a function whose body ends in
@@ -54,8 +64,7 @@ impl Function {
                 Shape::Boxed(block)
             }
             (None, None) => {
-                let text = "only async functions can wait for a lock: make the function async, and \
-                            run blocking work inside with `tokio::task::spawn_blocking` and `on_lost = \"finish\"`";
+                let text = if is_blocking_on_async(&head, &body) { ORDER } else { NOT_ASYNC };
                 return Err(Error::new_spanned(signature.fn_token, text));
             }
         };
@@ -125,6 +134,22 @@ fn boxed_block(body: &Group) -> Option<Group> {
         }
         _ => None,
     }
+}
+
+/// Returns true if a function that is not async looks like one that an attribute has made of an async
+/// one: it is a test, or blocks its thread, and has async code inside.
+fn is_blocking_on_async(head: &TokenStream, body: &Group) -> bool {
+    has_word(body.stream(), &|word| word == "async")
+        && (has_word(head.clone(), &|word| word == "test")
+            || has_word(body.stream(), &|word| word.contains("block_on")))
+}
+
+fn has_word(tokens: TokenStream, is: &dyn Fn(&str) -> bool) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Group(group) => has_word(group.stream(), is),
+        TokenTree::Ident(word) => is(&word.to_string()),
+        _ => false,
+    })
 }
 
 /// Finds a `return` of the function itself, outside of closures, async blocks and items. A body that is
@@ -220,6 +245,25 @@ mod tests {
             "",
         ] {
             function(&format!("fn f() -> F {{ {own} Box::pin(async move {{ return b }}) }}"));
+        }
+    }
+
+    /// As tokio, async-std, actix and sqlx expand theirs.
+    #[test]
+    fn a_function_that_an_attribute_has_made_block_is_told_the_order() {
+        for item in [
+            "fn main() -> T { let body = async { 1 }; { use tokio::runtime::Builder; \
+             return Builder::new_multi_thread().build().expect(\"a\").block_on(body); } }",
+            "#[::core::prelude::v1::test] fn f() { let body = async {}; tokio::pin!(body); \
+             return rt().block_on(body); }",
+            "fn main() { async fn main() {} async_std::task::block_on(async { main().await }) }",
+            "fn main() { <::actix_web::rt::System>::new().block_on(async move { {} }) }",
+            "#[::core::prelude::v1::test] fn f() { async fn inner(p: P) {} runs(inner) }",
+        ] {
+            assert_eq!(mistake(item), ORDER, "{item}");
+        }
+        for item in ["fn f() { block_on(report()) }", "#[test] fn f() {}"] {
+            assert_eq!(mistake(item), NOT_ASYNC, "{item}");
         }
     }
 
