@@ -9,9 +9,22 @@ use crate::core::error::LockError;
 use crate::engine::lease::LeaseHandle;
 use crate::engine::lease_set::LeaseSetHandle;
 
+/// An async closure that gets a handle, or an async function. It stands for `AsyncFnOnce`, so that rustc
+/// can say what to write.
+#[diagnostic::on_unimplemented(
+    message = "the work is no async closure that gets the lease: write `async |lease| {{ .. }}`",
+    note = "to run a future under a lease, acquire the lease first: `lock.lock().await?.run(future).await?`"
+)]
+#[allow(unreachable_pub, reason = "it is the bound of public methods")]
+pub trait Work<H, R>: AsyncFnOnce(H) -> R {}
+
+#[diagnostic::do_not_recommend]
+impl<H, R, W: AsyncFnOnce(H) -> R> Work<H, R> for W {}
+
 impl Mutex {
     /// Acquires the lock as [`lock`](Self::lock) does, runs the work under the lease, and ends the lease.
-    /// The result is that of the work. With [`once`](Self::once) or [`once_per`](Self::once_per),
+    /// The work is an async closure, `async |lease| …`, or an async function of the handle. The result is
+    /// that of the work. With [`once`](Self::once) or [`once_per`](Self::once_per),
     /// `Ok` completes the work, and an error lets it run again.
     ///
     /// The work is dropped when the lease is lost, as in [`Lease::run`](crate::Lease::run). Inside,
@@ -52,7 +65,7 @@ impl Mutex {
     /// ```
     pub fn run<T, E, W>(&self, work: W) -> impl Future<Output = Result<T, E>> + use<T, E, W>
     where
-        W: AsyncFnOnce(LeaseHandle) -> Result<T, E>,
+        W: Work<LeaseHandle, Result<T, E>>,
         E: From<LockError>,
     {
         let lease = self.lock();
@@ -87,7 +100,7 @@ impl ReentrantMutex {
     /// ```
     pub fn run<T, E, W>(&self, work: W) -> impl Future<Output = Result<T, E>> + use<T, E, W>
     where
-        W: AsyncFnOnce(LeaseHandle) -> Result<T, E>,
+        W: Work<LeaseHandle, Result<T, E>>,
         E: From<LockError>,
     {
         let lease = self.lock();
@@ -126,7 +139,7 @@ impl Semaphore {
     /// ```
     pub fn run<T, E, W>(&self, work: W) -> impl Future<Output = Result<T, E>> + use<T, E, W>
     where
-        W: AsyncFnOnce(LeaseHandle) -> Result<T, E>,
+        W: Work<LeaseHandle, Result<T, E>>,
         E: From<LockError>,
     {
         self.run_many(1, work)
@@ -165,7 +178,7 @@ impl Semaphore {
         work: W,
     ) -> impl Future<Output = Result<T, E>> + use<T, E, W>
     where
-        W: AsyncFnOnce(LeaseHandle) -> Result<T, E>,
+        W: Work<LeaseHandle, Result<T, E>>,
         E: From<LockError>,
     {
         let lease = self.acquire_many(weight);
@@ -203,7 +216,7 @@ impl RwLock {
     /// ```
     pub fn run_read<T, E, W>(&self, work: W) -> impl Future<Output = Result<T, E>> + use<T, E, W>
     where
-        W: AsyncFnOnce(LeaseHandle) -> Result<T, E>,
+        W: Work<LeaseHandle, Result<T, E>>,
         E: From<LockError>,
     {
         let lease = self.read();
@@ -240,7 +253,7 @@ impl RwLock {
     /// ```
     pub fn run_write<T, E, W>(&self, work: W) -> impl Future<Output = Result<T, E>> + use<T, E, W>
     where
-        W: AsyncFnOnce(LeaseHandle) -> Result<T, E>,
+        W: Work<LeaseHandle, Result<T, E>>,
         E: From<LockError>,
     {
         let lease = self.write();
@@ -284,7 +297,7 @@ impl MultiLock {
     /// ```
     pub fn run<T, E, W>(&self, work: W) -> impl Future<Output = Result<T, E>> + use<T, E, W>
     where
-        W: AsyncFnOnce(LeaseSetHandle) -> Result<T, E>,
+        W: Work<LeaseSetHandle, Result<T, E>>,
         E: From<LockError>,
     {
         let leases = self.lock();

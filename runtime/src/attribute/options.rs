@@ -3,6 +3,8 @@
 use super::Call;
 use super::ending::OnLost;
 use crate::api::lock_options::{common_setters, setters, text_setters};
+#[cfg(not(feature = "calendar"))]
+use crate::core::absent::absent;
 
 impl Call {
     setters! {
@@ -29,6 +31,9 @@ impl Call {
         /// A name for the holder.
         owner;
     }
+
+    #[cfg(not(feature = "calendar"))]
+    absent! { Calendar: schedule<T>(self, _: T) -> Self; }
 
     common_setters!((given));
 

@@ -4,6 +4,8 @@ use super::lock_layer::LockLayer;
 use super::policy::Policy;
 use super::request_lock::LayerKind;
 use crate::api::lock_options::setters;
+#[cfg(not(feature = "calendar"))]
+use crate::core::absent::absent;
 
 impl<K> LockLayer<K> {
     setters! {
@@ -100,6 +102,9 @@ impl<K> LockLayer<K> {
         #[must_use]
         schedule;
     }
+
+    #[cfg(not(feature = "calendar"))]
+    absent! { Calendar: schedule<T>(self, _: T) -> Self; }
 
     /// The options, to change one of those that only mutexes have.
     #[track_caller]
