@@ -35,7 +35,7 @@ use self::jobs::{Job, JobLimit};
 pub(crate) use self::loss::{loss_reason, report_late_loss};
 use self::on_runtime::RuntimeKeeper;
 pub(crate) use self::pending_releases::Earlier;
-use self::pending_releases::PendingReleases;
+use self::pending_releases::{PendingRelease, PendingReleases};
 use self::release::Cancelled;
 pub(crate) use self::release::{UnknownOutcome, late};
 pub(crate) use self::renew::{RenewOutcome, renew};
@@ -225,12 +225,20 @@ impl Keeper {
     /// `hold_at_least` stays.
     pub(crate) fn release_later(&self, local: &Arc<LocalLease>, was_held: bool) {
         // The other threads may have held locks at the moment of the fork.
-        if self.is_forked() {
-            return;
+        if !self.is_forked() {
+            self.release_as(self.releases.begin(&local.request.key), local, was_held);
         }
+    }
+
+    /// The same for a lease that is being given back already, by another command.
+    pub(crate) fn release_as(
+        &self,
+        pending: PendingRelease,
+        local: &Arc<LocalLease>,
+        was_held: bool,
+    ) {
         let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
-        let pending = self.releases.begin(&local.request.key);
         self.run(release::release(store, limit, local.clone(), was_held, Some(pending), activity));
     }
 

@@ -19,6 +19,7 @@ pub mod members;
 pub mod no_flags;
 pub mod polls;
 pub mod process;
+pub mod refusing;
 pub mod requests;
 pub mod rights;
 pub mod routes;

@@ -1,8 +1,9 @@
 //! The releases and cancels of a client that nobody waits for, until the store has answered them.
 //!
-//! A dropped lease is released in the background, and a dropped acquisition is cancelled there. The
-//! next ask of the same client may reach the store first, and be refused because of them. Then it
-//! waits for those that began before it, and asks again. An ask that is granted costs nothing.
+//! A dropped lease is released in the background, or the store is asked whether it may linger, and a
+//! dropped acquisition is cancelled there. The next ask of the same client may reach the store first, also
+//! because the store lets the client send the other command again, whatever the reason. If that ask is
+//! refused, it waits for those that began before it, and asks again. An ask that is granted costs nothing.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -32,7 +33,7 @@ pub(crate) struct PendingReleases {
 
 impl PendingReleases {
     /// Notes that one begins. It ends with the guard.
-    pub(super) fn begin(self: &Arc<Self>, key: &LockKey) -> PendingRelease {
+    pub(crate) fn begin(self: &Arc<Self>, key: &LockKey) -> PendingRelease {
         let mut unanswered = self.unanswered();
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         unanswered.entry(key.clone()).or_default().push(number);
@@ -82,9 +83,10 @@ pub(crate) struct Earlier {
     last: NonZeroU64,
 }
 
-/// One release or cancel in the background, until it is dropped.
+/// One release or cancel in the background, until it is dropped. A command that takes the place of
+/// another takes this over.
 #[derive(Debug)]
-pub(super) struct PendingRelease {
+pub(crate) struct PendingRelease {
     all: Arc<PendingReleases>,
     key: LockKey,
     number: u64,

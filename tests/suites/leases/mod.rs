@@ -13,6 +13,8 @@ mod leaks;
 #[cfg(target_os = "linux")]
 mod lingering;
 mod no_timers;
+#[cfg(feature = "servers")]
+mod sent_again;
 mod shutdown;
 mod standstill;
 mod unreachable;
