@@ -1,5 +1,6 @@
 //! A job: work that runs once in each tick, on one of the processes that offer to.
 
+mod asked_again;
 mod next;
 mod one_run;
 
@@ -12,7 +13,7 @@ use super::mutex::Mutex;
 use crate::core::error::{LockError, Quiet};
 use crate::core::log_rate::seldom;
 use crate::core::option_rules::{DAY, Range, SHORTEST};
-use crate::engine::lease::{Lease, LeaseHandle};
+use crate::engine::lease::{Lease, LeaseHandle, Tick};
 use crate::state::telemetry::job::succeeded;
 use crate::system;
 
@@ -66,15 +67,12 @@ struct SoFar {
     started: Instant,
     failures: FailurePause,
     /// The tick whose run was stopped at its end.
-    replaced: Option<SystemTime>,
+    replaced: Option<Tick>,
     /// The last success that it has told of.
     succeeded: Option<SystemTime>,
-    /// Its work may run again: whoever asked for that wants it now.
-    is_woken: bool,
+    /// When the work was last let run again, as far as the store has said.
+    asked_again: Option<SystemTime>,
 }
-
-/// The longest time until a job asks that was woken, and a little more.
-const WOKEN: Duration = Duration::from_secs(1);
 
 /// How long the pause after a failure may be.
 const RETRY: Range = Range { least: SHORTEST, most: DAY };
@@ -207,7 +205,7 @@ impl Job {
             failures,
             replaced: None,
             succeeded: None,
-            is_woken: false,
+            asked_again: None,
         };
         while !shutdown.has_begun() {
             route.watch(store).await;
@@ -221,13 +219,7 @@ impl Job {
                 biased;
                 () = shutdown.begun() => {}
                 () = next::sleep(store, due) => {}
-                () = async {
-                    // Also if it is due before it has asked, or asks in vain.
-                    so_far.is_woken |= route.woken().await;
-                    // Those that are woken together do not ask together.
-                    let spread = system::full_jitter(self.spread().min(WOKEN));
-                    next::sleep(store, next::SHORTEST + spread).await;
-                } => {}
+                () = self.until_asked_again(&route, &mut so_far) => {}
             }
         }
         Ok(())
@@ -257,14 +249,25 @@ impl Job {
                 let here = self.now().saturating_duration_since(so_far.started);
                 let is_older = lease.tick_age_at_grant() > here;
                 // Clocks run differently: a tick whose run was stopped may have a moment left.
-                let was_replaced = lease.tick().is_some_and(|it| Some(it.began) == so_far.replaced);
-                let is_woken = std::mem::take(&mut so_far.is_woken);
-                if is_woken || (self.catch_up || !is_older) && !was_replaced {
+                let is_of = |tick: Tick| lease.tick().is_some_and(|it| it.began == tick.began);
+                let replaced = so_far.replaced.filter(|tick| is_of(*tick));
+                let is_wanted = if (self.catch_up || !is_older) && replaced.is_none() {
+                    Ok(true)
+                } else {
+                    let since = replaced.map(|it| it.granted).or(lease.tick().map(|it| it.began));
+                    self.asked_again(so_far).await.map(|at| at.is_some() && at >= since)
+                };
+                if is_wanted.as_ref().is_ok_and(|is_wanted| *is_wanted) {
                     return self.run_once((lease, begun), work, so_far).await;
                 }
                 let left = self.tick_left(&lease, begun);
                 let _ = lease.release().await;
-                Ok(until_tick_ends(left, self.spread()))
+                let due = until_tick_ends(left, self.spread());
+                Ok(if is_wanted.is_err() {
+                    due.min(system::equal_jitter(next::OUTAGE))
+                } else {
+                    due
+                })
             }
             Err(LockError::Done { completed, retry_after, .. }) => {
                 so_far.failures = FailurePause::of(self.retry);

@@ -77,9 +77,9 @@ impl Wakeup {
         Self { all: all.clone(), key, bell, missed: Mutex::default() }
     }
 
-    /// Waits until there is news of its lock, or until news may be lost: then it returns false. Cancel
-    /// safe, if its caller asks the store then.
-    pub(crate) async fn woken(&self) -> bool {
+    /// Waits until there may be news of its lock, or until news may be lost. Anybody may have sent the
+    /// message, so the caller asks the store. Cancel safe, if its caller asks the store then.
+    pub(crate) async fn woken(&self) {
         let missed = async {
             self.bell.missed.notified().await;
             let last = *lock(&self.missed);
@@ -89,8 +89,8 @@ impl Wakeup {
         };
         tokio::select! {
             biased;
-            () = self.bell.news.notified() => true,
-            () = missed => false,
+            () = self.bell.news.notified() => {}
+            () = missed => {}
         }
     }
 

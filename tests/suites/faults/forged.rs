@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const TOKEN: &str = "9999999999999999";
 
 /// A connection that may publish and look at channels, and that may use no key.
-async fn forger(server: &Server) -> MultiplexedConnection {
+pub(super) async fn forger(server: &Server) -> MultiplexedConnection {
     let rights = "SETUSER forger on >p resetkeys resetchannels &leasehold:wake:* -@all \
                   +publish +pubsub|channels +client|setinfo";
     // Servers before 7.2 do not know the last one.
@@ -32,7 +32,11 @@ async fn forger(server: &Server) -> MultiplexedConnection {
     server.redis_of("forger", "p").await
 }
 
-async fn publish(redis: &mut MultiplexedConnection, channel: &str, message: &str) -> u64 {
+pub(super) async fn publish(
+    redis: &mut MultiplexedConnection,
+    channel: &str,
+    message: &str,
+) -> u64 {
     redis::cmd("PUBLISH").arg(channel).arg(message).query_async(redis).await.unwrap()
 }
 

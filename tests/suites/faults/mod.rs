@@ -20,6 +20,8 @@ mod leases;
 mod lingering;
 mod lost_messages;
 #[cfg(feature = "servers")]
+mod messages;
+#[cfg(feature = "servers")]
 mod processes;
 #[cfg(feature = "servers")]
 mod servers;

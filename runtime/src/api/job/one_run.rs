@@ -34,7 +34,7 @@ impl Job {
         let (run, problem) = match lease.run(Box::pin(working)).await {
             Ok(Ok(Ok(()))) => {
                 let left = self.tick_left(&lease, begun);
-                let lease_tick = lease.tick().map(|tick| tick.began);
+                let lease_tick = lease.tick();
                 match lease.complete().await {
                     Ok(()) => {
                         so_far.failures = FailurePause::of(self.retry);
@@ -59,7 +59,7 @@ impl Job {
             // Its tick is over, and the next one is asked for at once.
             Err(LockError::Lost { reason: LossReason::Replaced, .. }) => {
                 ran(lock, Run::Replaced);
-                so_far.replaced = lease.tick().map(|tick| tick.began);
+                so_far.replaced = lease.tick();
                 tracing::warn!(lock, "a run of a job was stopped at the end of its tick");
                 return Ok(until_tick_ends(Duration::ZERO, self.spread()));
             }

@@ -25,7 +25,7 @@ pub(super) fn give_way(client: &Client, local: &Arc<LocalLease>) {
         while local.is_held() && !is_wanted(&*store, &local).await {
             tokio::select! {
                 () = local.until_not_held() => return,
-                _ = wakeup.woken() => {}
+                () = wakeup.woken() => {}
                 // A message may be lost.
                 () = sleep(local.request.ttl / 3) => {}
             }
