@@ -46,7 +46,7 @@ use crate::core::error::LossReason;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::{ActivityGuard, Shutdown};
-use crate::store::{Answer, Store, StoreError, StoreFuture};
+use crate::store::{Answer, Request, Store, StoreError, StoreFuture};
 
 /// A handle to a client's keeper. All clones share one keeper.
 #[derive(Clone, Debug)]
@@ -275,12 +275,27 @@ impl Keeper {
         in_flight: Option<StoreFuture<Answer>>,
         outcome: UnknownOutcome,
     ) {
+        self.cancel_as(ActivityGuard::new, requests, in_flight, outcome);
+    }
+
+    /// Gives an idle lease back in the background.
+    pub(crate) fn release_idle_later(&self, request: Request, outcome: UnknownOutcome) {
+        self.cancel_as(ActivityGuard::of_lease, vec![request.into()], None, outcome);
+    }
+
+    fn cancel_as(
+        &self,
+        activity: fn(&Arc<Shutdown>) -> ActivityGuard,
+        requests: Vec<ToCancel>,
+        in_flight: Option<StoreFuture<Answer>>,
+        outcome: UnknownOutcome,
+    ) {
         // The other threads may have held locks at the moment of the fork.
         if self.is_forked() {
             return;
         }
         let (store, limit) = (self.store.clone(), self.limit.clone());
-        let activity = ActivityGuard::new(&self.shutdown);
+        let activity = activity(&self.shutdown);
         let pending = requests.iter().map(|request| self.releases.begin(request.key())).collect();
         let executor = self.executor.clone();
         let later = move |job, after| executor.run_later(job, after);

@@ -154,8 +154,10 @@ pub(super) struct EndedTurn(Turn);
 impl EndedTurn {
     /// Cancels its lease, unless a task has it. Not under the queues' lock: it sends a command.
     pub(super) fn cancel(self) {
-        if let TurnState::HandedOver(handoff) | TurnState::Idle { handoff, .. } = self.0.state {
-            handoff.cancel();
+        match self.0.state {
+            TurnState::HandedOver(handoff) => handoff.cancel(),
+            TurnState::Idle { handoff, .. } => handoff.release_idle(),
+            _ => {}
         }
     }
 

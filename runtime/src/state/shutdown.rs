@@ -60,7 +60,7 @@ struct Counts {
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// How many leases were released since the shutdown began, by their holders or for
-    /// them.
+    /// them. Idle leases count, too.
     pub released: usize,
     /// How many leases are left and end with their TTLs. Their holders did not drop them,
     /// or the store could not be reached. Leases that were lost before do not count, except
@@ -165,17 +165,31 @@ impl Shutdown {
 
 /// An activity that a shutdown waits for, from its creation to its drop.
 #[derive(Debug)]
-pub(crate) struct ActivityGuard(Arc<Shutdown>);
+pub(crate) struct ActivityGuard {
+    shutdown: Arc<Shutdown>,
+    /// It gives a lease back.
+    is_lease: bool,
+}
 
 impl ActivityGuard {
     pub(crate) fn new(shutdown: &Arc<Shutdown>) -> Self {
         shutdown.activity_begins();
-        Self(shutdown.clone())
+        Self { shutdown: shutdown.clone(), is_lease: false }
+    }
+
+    /// Gives back a lease that was idle, and counted out when its last holder released it.
+    pub(crate) fn of_lease(shutdown: &Arc<Shutdown>) -> Self {
+        shutdown.lease_begins();
+        Self { shutdown: shutdown.clone(), is_lease: true }
     }
 }
 
 impl Drop for ActivityGuard {
     fn drop(&mut self) {
-        self.0.activity_ends();
+        if self.is_lease {
+            self.shutdown.lease_ends(true);
+        } else {
+            self.shutdown.activity_ends();
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use leasehold::{LeaseHandle, LeaseState, LockError, Locks, LossReason};
+use leasehold::{LeaseHandle, LeaseState, LockError, Locks, LossReason, Released};
 use leasehold_tests::kinds::{EVERY_KIND, Guard, Kind};
 use leasehold_tests::server::Server;
 use tokio::sync::watch;
@@ -139,6 +139,31 @@ async fn releases_that_a_frozen_server_missed_are_reported_as_left() {
     assert!(took >= GRACE + DRAIN, "{took:?}");
     assert!(took < GRACE + DRAIN + Duration::from_secs(5), "{took:?}");
     drop(frozen);
+}
+
+/// Their holders have released them, and the store has not.
+#[tokio::test]
+async fn idle_leases_are_reported_as_released_or_left() {
+    for is_frozen in [false, true] {
+        let server = timeless();
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        for n in 0..100 {
+            let mutex = locks.mutex(format!("m:{n}")).ttl(TTL).linger(TTL);
+            assert_eq!(mutex.lock().await.unwrap().release().await.unwrap(), Released::Lingers);
+            let permit = locks.semaphore(format!("s:{n}"), 2).ttl(TTL).linger(TTL);
+            drop(permit.acquire().await.unwrap());
+        }
+        let in_use = locks.mutex("m:0").ttl(TTL).linger(TTL).lock().await.unwrap();
+        let frozen = if is_frozen { Some(server.freeze().await) } else { None };
+        drop(in_use);
+        let report = locks.shutdown().await;
+        let expected = if is_frozen { (0, 200) } else { (200, 0) };
+        assert_eq!((report.released, report.left), expected);
+        drop(frozen);
+        if !is_frozen {
+            assert_eq!(server.unfree().await, [""; 0]);
+        }
+    }
 }
 
 /// The waiting calls are refused at once, and do not delay the end.
