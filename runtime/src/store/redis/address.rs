@@ -1,7 +1,9 @@
 //! Reads the URL of a server, of a cluster's nodes, or of sentinels. No error repeats any part
 //! of the URL: it may contain a password.
 
-use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use std::borrow::Cow;
+
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
 use super::endpoint::Endpoint;
 use super::sentinel::Sentinels;
@@ -119,11 +121,18 @@ impl<'a> Parts<'a> {
         if host.is_empty() {
             return invalid("a host is missing");
         }
+        let (host, zone) = without_zone(host)?;
         let mut url = format!("{scheme}://{login}{host}{path}");
         if let Some((_, protocol)) = self.options.iter().rfind(|(name, _)| *name == "protocol") {
             url.extend(["?protocol=", protocol]);
         }
-        one(&url)
+        let info = one(&url)?;
+        let Some(zone) = zone else { return Ok(info) };
+        let mut address = info.addr().clone();
+        if let ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } = &mut address {
+            host.extend(["%", zone]);
+        }
+        Ok(info.set_addr(address))
     }
 
     /// One server, or several nodes of a cluster.
@@ -172,6 +181,20 @@ impl<'a> Parts<'a> {
         let sentinels = Sentinels::new(sentinels, name.to_owned(), master);
         Ok(Address::One(Box::new(Endpoint::Sentinel(sentinels))))
     }
+}
+
+/// Takes the zone out of the host `[fe80::1%25eth0]`, as RFC 6874 writes it. URLs of the driver have none.
+fn without_zone(host: &str) -> Result<(Cow<'_, str>, Option<&str>), LockError> {
+    let Some((address, rest)) = host.split_once('%').filter(|_| host.starts_with('[')) else {
+        return Ok((host.into(), None));
+    };
+    let (zone, port) = rest.split_once(']').unwrap_or_default();
+    let zone = zone.strip_prefix("25").unwrap_or(zone);
+    let is_in_zone = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '~');
+    if zone.is_empty() || !zone.chars().all(is_in_zone) {
+        return invalid("the zone of an address is malformed; write [fe80::1%25eth0]");
+    }
+    Ok((format!("{address}]{port}").into(), Some(zone)))
 }
 
 fn fixed(server: ConnectionInfo) -> Address {

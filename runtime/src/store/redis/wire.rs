@@ -124,7 +124,9 @@ mod tls {
         port: u16,
         settings: &TcpSettings,
     ) -> RedisResult<TlsStream<Stream>> {
-        let name = ServerName::try_from(host.to_owned()).map_err(Error::other)?;
+        // No certificate names the zone of an address.
+        let name = host.split('%').next().unwrap_or(host).to_owned();
+        let name = ServerName::try_from(name).map_err(Error::other)?;
         let connector = TlsConnector::from(Arc::new(config()?));
         let open = async |address| {
             let socket = tcp::connect(address, settings).await?;

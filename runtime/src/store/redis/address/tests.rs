@@ -42,6 +42,12 @@ fn urls_are_read() {
         ("redis://u:p%40%2C@host", "u:p@,@host:6379/0"),
         ("redis://:p@x@host", ":p@x@host:6379/0"),
         ("redis://[::1]:7", "::1:7/0"),
+        ("redis://u:p@[fe80::1%25eth0]:7/2", "u:p@fe80::1%eth0:7/2"),
+        ("redis://[fe80::1%wlan-0.1]", "fe80::1%wlan-0.1:6379/0"),
+        (
+            "redis+sentinel://[fe80::1%25eth0],[fe80::2%252]:7/main",
+            "main as master:6379/0 of fe80::1%eth0:26379/0 resp2 fe80::2%2:7/0 resp2",
+        ),
         ("valkey://host?protocol=resp2", "host:6379/0 resp2"),
         ("redis://host/2?protocol=3", "host:6379/2"),
         ("unix:///a/b,c.sock", "/a/b,c.sock/0"),
@@ -65,6 +71,7 @@ fn urls_are_read() {
     for (url, to) in [
         ("rediss://host", "tls host:6379/0"),
         ("rediss://[::1]", "tls ::1:6379/0"),
+        ("rediss://[fe80::1%25eth0]", "tls fe80::1%eth0:6379/0"),
         ("rediss+sentinel://s/m", "m as tls master:6379/0 of tls s:26379/0 resp2"),
     ] {
         assert_eq!(leads(url), to, "{url}");
@@ -103,6 +110,10 @@ fn invalid_urls_are_refused() {
         ("redis://", "host is missing"),
         ("redis://a,,b", "host is missing"),
         ("redis://host:x", "port"),
+        ("redis://[fe80::1%25]", "zone"),
+        ("redis://[fe80::1%25eth0", "zone"),
+        ("redis://[fe80::1%25e%2Fth0]", "zone"),
+        ("redis://[host%25eth0]", "its host"),
         ("redis://svc@host", "a user and no password"),
         ("redis+sentinel://svc@s/m", "a user and no password"),
         ("redis://ho\tst", "control character"),
