@@ -82,6 +82,11 @@ impl TaskState {
         let (Some(link), Some(task)) = (self.connection.ready_link(), calls.task.clone()) else {
             return false;
         };
+        // On a connection of the program's pool each call has a timer. It must not be one of the
+        // caller's runtime, which may end before the call.
+        if !link.has_room() {
+            return false;
+        }
         let (queued, timer) = (self.queue.take(), calls.look_at);
         let mut context = Context::from_waker(&task);
         calls.send(&self.connection, &link, queued, &mut context);
