@@ -29,12 +29,24 @@ const PASSING: [&str; 7] =
 /// With these a server refuses a command before it runs, and no retry helps.
 const LASTING: [&str; 6] = ["NOSCRIPT", "NOAUTH", "WRONGPASS", "CROSSSLOT", "MOVED", "ASK"];
 
+/// With these words a proxy, or a managed server whose quota is used up, refuses a command before it runs;
+/// and whether a retry may help.
+const REFUSED_BY_OTHERS: [(&str, bool); 4] = [
+    ("no upstream host", true),
+    ("max daily request limit exceeded", false),
+    ("max requests limit exceeded", false),
+    ("max request size exceeded", false),
+];
+
 const MOVING: &str = "the lock's slot is migrating to another node; if the migration is stuck, run \
                       `redis-cli --cluster fix`";
 
 /// Classifies the error of a command.
 pub(super) fn classify(error: RedisError) -> (LinkOutcome, StoreError) {
     let error = script_errors::of_command(error);
+    if let Some(is_passing) = refused_by_others(&error) {
+        return (LinkOutcome::Answered, refused(error, is_passing));
+    }
     match error.code() {
         // The server is a replica: after a failover the address may lead to the new master.
         Some("READONLY" | "MASTERDOWN") => (LinkOutcome::Broken, refused(error, true)),
@@ -47,7 +59,8 @@ pub(super) fn classify(error: RedisError) -> (LinkOutcome, StoreError) {
         // The user may not call the script at all.
         Some("NOPERM") if !says(&error, "script") => (LinkOutcome::Answered, refused(error, false)),
         // A script that failed halfway, for lack of a right or at a key of another type, has
-        // written what came before. And a proxy may answer anything.
+        // written what came before. Where that was is in the text, but not what the script had
+        // written by then. And a proxy may answer anything.
         Some(_) => {
             let error = StoreError { outcome: Outcome::Unknown, ..refused(error, false) };
             (LinkOutcome::Answered, error)
@@ -192,6 +205,14 @@ impl fmt::Display for Detailed {
 /// Its text contains the driver's error, which is therefore no source.
 impl std::error::Error for Detailed {}
 
+/// Whether a retry may help, if a proxy or a managed server has refused the command before it ran.
+fn refused_by_others(error: &RedisError) -> Option<bool> {
+    // A proxy's error may have no code: then its first word is taken for one.
+    let text = format!("{} {}", error.code()?, error.detail().unwrap_or_default());
+    let found = REFUSED_BY_OTHERS.iter().find(|(words, _)| text.contains(words));
+    found.map(|(_, is_passing)| *is_passing)
+}
+
 fn says(error: &RedisError, words: &str) -> bool {
     error.detail().is_some_and(|text| text.contains(words))
 }
@@ -231,6 +252,9 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
         Some("ERR") if says(error, "max number of clients") => {
             "the server accepts no more clients; raise its maxclients"
         }
+        Some(_) if refused_by_others(error) == Some(false) => {
+            "the server's provider allows no more; wait until the quota is renewed, or raise it"
+        }
         Some("OOM") => {
             "the server's memory is full; raise maxmemory, or find out which keys fill it; held locks \
              can still be renewed and released"
@@ -249,98 +273,4 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An error as the server sends it.
-    fn said(line: &str) -> RedisError {
-        let reply = format!("-{line}\r\n");
-        redis::parse_redis_value(reply.as_bytes()).unwrap().extract_error().unwrap_err()
-    }
-
-    #[test]
-    fn errors_of_a_server_are_classified() {
-        use LinkOutcome::{Answered, Broken};
-        use Outcome::{NotRun, Unknown};
-        for (line, link, outcome, is_passing) in [
-            ("LOADING Redis is loading the dataset in memory", Answered, NotRun, true),
-            ("BUSY Redis is busy running a script.", Answered, NotRun, true),
-            ("READONLY You can't write against a read only replica.", Broken, NotRun, true),
-            ("NOREPLICAS Not enough good replicas to write.", Answered, NotRun, true),
-            ("OOM command not allowed when used memory > 'maxmemory'.", Answered, NotRun, true),
-            ("MASTERDOWN Link with MASTER is down", Broken, NotRun, true),
-            ("CLUSTERDOWN Hash slot not served", Answered, NotRun, true),
-            ("TRYAGAIN Multiple keys request during rehashing of slot", Answered, NotRun, true),
-            ("MISCONF Redis is configured to save RDB snapshots", Answered, NotRun, true),
-            ("ERR Script killed by user with SCRIPT KILL...", Answered, NotRun, true),
-            ("CROSSSLOT Keys in request don't hash to the same slot", Answered, NotRun, false),
-            ("ASK 3999 127.0.0.1:6381", Answered, NotRun, false),
-            ("NOAUTH Authentication required.", Answered, NotRun, false),
-            ("NOPERM this user has no permissions", Answered, NotRun, false),
-            ("NOPERM ACL failure in script: No permissions", Answered, Unknown, false),
-            ("ERR The user executing the script can't run this", Answered, Unknown, false),
-            ("ERR increment or decrement would overflow", Answered, Unknown, false),
-            ("WRONGTYPE Operation against a key", Answered, Unknown, false),
-            ("SOMETHING else", Answered, Unknown, false),
-            ("ERR user_script:3: attempt to index a nil value", Answered, Unknown, false),
-        ] {
-            let (met, error) = classify(said(line));
-            assert_eq!(
-                (met, error.outcome, error.is_passing),
-                (link, outcome, is_passing),
-                "{line}"
-            );
-        }
-    }
-
-    #[cfg(feature = "cluster")]
-    #[test]
-    fn on_a_cluster_a_migrating_slot_is_a_passing_error() {
-        let classified = |error| {
-            let StoreError { outcome, is_passing, .. } = on_cluster(error);
-            (outcome, is_passing)
-        };
-        for moving in ["MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381"] {
-            let error = on_cluster(classify(said(moving)).1);
-            assert_eq!((error.outcome, error.is_passing), (Outcome::NotRun, true), "{moving}");
-            let told = error.source.to_string();
-            assert!(told.contains("is migrating") && !told.contains("this is a node"), "{told}");
-        }
-        let cut_short = "ERR user_script: Script attempted to access a non local key in a cluster";
-        assert_eq!(classified(classify(said(cut_short)).1), (Outcome::Unknown, true));
-        // An error from before the command was sent.
-        let full = not_run(said("ERR max number of clients reached"));
-        assert_eq!(classified(full), (Outcome::NotRun, true));
-        assert_eq!(classified(classify(said("ERR something else")).1), (Outcome::Unknown, false));
-    }
-
-    #[test]
-    fn errors_come_with_advice() {
-        for (line, words) in [
-            ("NOAUTH Authentication required.", "asks for a password"),
-            ("MOVED 3999 127.0.0.1:6381", "node of a cluster"),
-            ("TRYAGAIN Multiple keys request during rehashing of slot", "is migrating"),
-            (
-                "ERR Error compiling script (new function): user_script:1: unexpected symbol",
-                "older than",
-            ),
-            ("OOM command not allowed when used memory > 'maxmemory'.", "memory is full"),
-        ] {
-            let text = classify(said(line)).1.source.to_string();
-            assert!(text.contains(words), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_connection_that_ends_may_have_run_the_command() {
-        let ended = RedisError::from(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
-        let (link, error) = classify(ended.clone());
-        assert_eq!(
-            (link, error.outcome, error.is_passing),
-            (LinkOutcome::Broken, Outcome::Unknown, true)
-        );
-        let error = not_run(ended);
-        assert_eq!((error.outcome, error.is_passing), (Outcome::NotRun, true));
-        assert!(!not_run(said("WRONGPASS invalid username-password pair")).is_passing);
-    }
-}
+mod tests;
