@@ -10,13 +10,15 @@ use tokio::time::sleep;
 
 use super::members::Member;
 use crate::store::{Ask, Request};
+use crate::system;
 
 /// How many cancels are kept for one member. Above that, the oldest lease is left to
 /// its TTL.
 const MOST: usize = 10_000;
 
-/// The pause between two tries.
+/// The first pause after a failure, and the longest: each is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// Cancels a request on one member, now or when the member answers again.
 pub(super) fn cancel_later(member: &Arc<Member>, request: &Request, runtime: &Handle) {
@@ -33,6 +35,7 @@ pub(super) fn cancel_later(member: &Arc<Member>, request: &Request, runtime: &Ha
 
 /// Sends one cancel after another until none is left.
 async fn send_all(member: Arc<Member>) {
+    let mut pause = PAUSE;
     loop {
         let next = {
             let mut pending = member.pending_cancels();
@@ -43,9 +46,15 @@ async fn send_all(member: Arc<Member>) {
         let Some((request, end)) = next else { return };
         while member.store.now() < end {
             match member.store.cancel(&request).await {
-                Ok(_) => break,
+                Ok(_) => {
+                    pause = PAUSE;
+                    break;
+                }
                 Err(error) if error.is_shut_down => return,
-                Err(_) => sleep(PAUSE).await,
+                Err(_) => {
+                    sleep(system::equal_jitter(pause)).await;
+                    pause = (pause * 2).min(LONGEST);
+                }
             }
         }
     }
