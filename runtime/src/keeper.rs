@@ -13,6 +13,7 @@ mod on_runtime;
 mod pending_releases;
 mod release;
 mod renew;
+mod repeats;
 #[cfg(feature = "redis")]
 mod state;
 #[cfg(feature = "redis")]
@@ -27,15 +28,15 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::task::coop::unconstrained;
 use tokio::time::sleep;
 
-use self::jobs::{Job, JobLimit};
+pub(crate) use self::jobs::Counted;
+use self::jobs::{Job, Jobs};
 pub(crate) use self::loss::{loss_reason, report_late_loss};
 use self::on_runtime::RuntimeKeeper;
 pub(crate) use self::pending_releases::Earlier;
-use self::pending_releases::{PendingRelease, PendingReleases};
+use self::pending_releases::{Ends, PendingReleases};
 use self::release::Cancelled;
 pub(crate) use self::release::{UnknownOutcome, late};
 pub(crate) use self::renew::{RenewOutcome, renew};
@@ -43,23 +44,22 @@ pub(crate) use self::renew::{RenewOutcome, renew};
 pub(crate) use self::thread::Thread;
 pub(crate) use self::to_cancel::ToCancel;
 use crate::core::error::LossReason;
+use crate::core::key::LockKey;
+#[cfg(feature = "redis")]
+use crate::core::panics::caught;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::{LocalLease, Slot};
-use crate::state::shutdown::{ActivityGuard, Shutdown};
+use crate::state::shutdown::{Shutdown, ShutdownReport};
 use crate::store::{Answer, Request, Store, StoreError, StoreFuture};
 
 /// A handle to a client's keeper. All clones share one keeper.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
-    store: Arc<dyn Store>,
+    jobs: Arc<Jobs>,
     pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) releases: Arc<PendingReleases>,
-    limit: JobLimit,
     executor: Executor,
 }
-
-/// How many commands of jobs are in flight at a time.
-const MAX_JOB_COMMANDS: usize = 128;
 
 /// Where a keeper runs.
 #[derive(Clone, Debug)]
@@ -71,36 +71,12 @@ enum Executor {
     Thread(Arc<state::KeeperState>, Handle),
 }
 
-impl Executor {
-    /// Runs a job after a delay.
-    fn run_later(self, job: Job, after: Duration) {
-        match self {
-            Self::OnRuntime(_) => {
-                // A job may start where there are no timers.
-                if let Some(runtime) = runtime_with_timers() {
-                    runtime.spawn(
-                        async move {
-                            sleep(after).await;
-                            job.await;
-                        }
-                        .boxed(),
-                    );
-                }
-            }
-            #[cfg(feature = "redis")]
-            Self::Thread(shared, _) => shared.push_later(job, after),
-        }
-    }
-}
-
 impl Keeper {
     /// A keeper on its callers' runtimes.
     pub(crate) fn on_callers_runtime(store: Arc<dyn Store>) -> Self {
-        let (limit, shutdown) =
-            (Arc::new(Semaphore::new(MAX_JOB_COMMANDS)), Arc::<Shutdown>::default());
-        let on_runtime = RuntimeKeeper::new(store.clone(), limit.clone(), shutdown.clone());
-        let executor = Executor::OnRuntime(Arc::new(on_runtime));
-        Self { store, shutdown, releases: Arc::default(), limit, executor }
+        let jobs = Jobs::new(store);
+        let on_runtime = RuntimeKeeper::new(jobs.clone());
+        Self::new(jobs, Executor::OnRuntime(Arc::new(on_runtime)))
     }
 
     /// A keeper on its own thread.
@@ -110,14 +86,17 @@ impl Keeper {
         store: Arc<dyn Store>,
         info: crate::store::ClientInfo,
     ) -> Self {
-        let shutdown = Arc::<Shutdown>::default();
-        let limit = Arc::new(Semaphore::new(MAX_JOB_COMMANDS));
-        let shared = state::KeeperState::new(store.clone(), limit.clone(), shutdown.clone());
-        let (shared, runtime) = (Arc::new(shared), thread.runtime());
+        let jobs = Jobs::new(store);
+        let shared = Arc::new(state::KeeperState::new(jobs.clone()));
+        let runtime = thread.runtime();
         thread.run_keeper(shared.clone(), info);
         thread::drain_at_exit(&shared);
-        let executor = Executor::Thread(shared, runtime);
-        Self { store, shutdown, releases: Arc::default(), limit, executor }
+        Self::new(jobs, Executor::Thread(shared, runtime))
+    }
+
+    fn new(jobs: Arc<Jobs>, executor: Executor) -> Self {
+        let (shutdown, releases) = (jobs.shutdown.clone(), jobs.releases.clone());
+        Self { jobs, shutdown, releases, executor }
     }
 
     /// Fails in a process that was forked off. The keeper's thread is not in it, and mutexes
@@ -155,21 +134,47 @@ impl Keeper {
     /// Waits for `work`, for at most `limit`. Outside of a runtime with timers it waits by the
     /// thread's; without a thread, not at all.
     pub(crate) async fn within(&self, limit: Duration, work: impl Future<Output = ()>) {
-        let limit = match &self.executor {
-            _ if runtime_with_timers().is_some() => Some(sleep(limit)),
-            Executor::OnRuntime(_) => None,
-            #[cfg(feature = "redis")]
-            Executor::Thread(_, runtime) => {
-                let _its_timers = runtime.enter();
-                Some(sleep(limit))
-            }
-        };
+        let is_timed = runtime_with_timers().is_some();
         let over = async {
-            if let Some(limit) = limit {
-                limit.await;
+            match &self.executor {
+                _ if is_timed => sleep(limit).await,
+                Executor::OnRuntime(_) => {}
+                // In a task: a timer whose runtime has ended must not be polled.
+                #[cfg(feature = "redis")]
+                Executor::Thread(_, runtime) => {
+                    let _ = runtime.spawn(async move { sleep(limit).await }).await;
+                }
             }
         };
         tokio::select! { biased; () = work => {}, () = over => {} }
+    }
+
+    /// Begins the shutdown: nothing is acquired from now on, and what is to be repeated is repeated now.
+    pub(crate) fn begin_shutdown(&self) {
+        self.shutdown.begin();
+        self.jobs.repeating.hurry();
+    }
+
+    /// Ends the time of grace: leases that are still held are lost.
+    pub(crate) fn end_grace(&self) {
+        self.jobs.end_grace(&self.leases());
+    }
+
+    /// Reports what is left. The end of the process does not wait for that again.
+    pub(crate) fn report(&self) -> ShutdownReport {
+        #[cfg(feature = "redis")]
+        if let Executor::Thread(shared, _) = &self.executor {
+            shared.note_shutdown();
+        }
+        self.jobs.report(&self.leases())
+    }
+
+    fn leases(&self) -> Vec<Arc<LocalLease>> {
+        match &self.executor {
+            Executor::OnRuntime(on_runtime) => on_runtime.leases(),
+            #[cfg(feature = "redis")]
+            Executor::Thread(shared, _) => shared.leases(),
+        }
     }
 
     /// Handles a lease from now on, first at `first`: renews it, and ends it at its `max_hold`.
@@ -226,20 +231,19 @@ impl Keeper {
     pub(crate) fn release_later(&self, local: &Arc<LocalLease>, was_held: bool) {
         // The other threads may have held locks at the moment of the fork.
         if !self.is_forked() {
-            self.release_as(self.releases.begin(&local.request.key), local, was_held);
+            self.release_as(self.begin_release(&local.request.key), local, was_held);
         }
     }
 
-    /// The same for a lease that is being given back already, by another command.
-    pub(crate) fn release_as(
-        &self,
-        pending: PendingRelease,
-        local: &Arc<LocalLease>,
-        was_held: bool,
-    ) {
-        let (store, limit) = (self.store.clone(), self.limit.clone());
-        let activity = ActivityGuard::new(&self.shutdown);
-        self.run(release::release(store, limit, local.clone(), was_held, Some(pending), activity));
+    /// Notes that a command begins that gives a lease back.
+    pub(crate) fn begin_release(&self, key: &LockKey) -> Counted {
+        self.jobs.begin(key, Ends::Lease)
+    }
+
+    /// The same as [`release_later`](Self::release_later), for a lease that is being given back already,
+    /// by another command.
+    pub(crate) fn release_as(&self, counted: Counted, local: &Arc<LocalLease>, was_held: bool) {
+        self.run(release::release_as(self.jobs.clone(), counted, local.clone(), was_held));
     }
 
     /// Completes a lease in the background: its work has succeeded.
@@ -248,24 +252,20 @@ impl Keeper {
         if self.is_forked() {
             return;
         }
-        let (store, limit) = (self.store.clone(), self.limit.clone());
-        let activity = ActivityGuard::new(&self.shutdown);
-        let pending = self.releases.begin(&local.request.key);
-        self.run(release::complete(store, limit, local.clone(), pending, activity));
+        self.run(release::complete(self.jobs.clone(), local.clone()));
     }
 
     /// Cancels the request of an ended lease, if an ask of it got no answer.
     pub(crate) fn cancel_late_grant(&self, local: &Arc<LocalLease>) {
         if local.unanswered_since().is_some() {
-            let (store, limit) = (self.store.clone(), self.limit.clone());
-            let activity = ActivityGuard::new(&self.shutdown);
-            self.run(release::cancel_late_grant(store, limit, local.clone(), activity));
+            let (jobs, local) = (self.jobs.clone(), local.clone());
+            self.run_beside(Box::pin(async move { release::cancel_late_grant(jobs, local) }));
         }
     }
 
     /// Finds out in the background how a lease was lost, and marks it lost.
     pub(crate) fn report_loss_later(&self, local: &Arc<LocalLease>, reason: LossReason) {
-        self.run(loss::report_loss_job(self.store.clone(), local.clone(), reason));
+        self.run_beside(loss::report_loss_job(self.jobs.store.clone(), local.clone(), reason));
     }
 
     /// Cancels acquisitions in the background, after the command that is still in flight.
@@ -275,17 +275,17 @@ impl Keeper {
         in_flight: Option<StoreFuture<Answer>>,
         outcome: UnknownOutcome,
     ) {
-        self.cancel_as(ActivityGuard::new, requests, in_flight, outcome);
+        self.cancel_as(Ends::Request, requests, in_flight, outcome);
     }
 
     /// Gives an idle lease back in the background.
     pub(crate) fn release_idle_later(&self, request: Request, outcome: UnknownOutcome) {
-        self.cancel_as(ActivityGuard::of_lease, vec![request.into()], None, outcome);
+        self.cancel_as(Ends::IdleLease, vec![request.into()], None, outcome);
     }
 
     fn cancel_as(
         &self,
-        activity: fn(&Arc<Shutdown>) -> ActivityGuard,
+        ends: Ends,
         requests: Vec<ToCancel>,
         in_flight: Option<StoreFuture<Answer>>,
         outcome: UnknownOutcome,
@@ -294,36 +294,36 @@ impl Keeper {
         if self.is_forked() {
             return;
         }
-        let (store, limit) = (self.store.clone(), self.limit.clone());
-        let activity = activity(&self.shutdown);
-        let pending = requests.iter().map(|request| self.releases.begin(request.key())).collect();
-        let executor = self.executor.clone();
-        let later = move |job, after| executor.run_later(job, after);
-        let cancelled = Cancelled { requests, in_flight, outcome, pending };
-        self.run(release::cancel(store, limit, cancelled, activity, later));
+        let cancelled = Cancelled { requests, ends, in_flight, outcome };
+        self.run(release::cancel(self.jobs.clone(), cancelled));
     }
 
-    /// Runs a job in the background. Not in a process that was forked off.
-    pub(crate) fn run(&self, mut job: Job) {
+    /// Runs a job in the background. The end of the process waits for it, within a limit. Not in a
+    /// process that was forked off.
+    pub(crate) fn run(&self, job: Job) {
         if self.is_forked() {
             return;
         }
         match &self.executor {
-            Executor::OnRuntime(_) => {
-                // A job that ends in one step needs no runtime. Its runtime may be gone.
-                let mut context = Context::from_waker(Waker::noop());
-                // It must also run if its task has no budget left.
-                let first = pin!(unconstrained(job.as_mut())).poll(&mut context);
-                if let Poll::Pending = first
-                    && let Ok(runtime) = Handle::try_current()
-                {
-                    runtime.spawn(job);
-                }
-            }
+            Executor::OnRuntime(_) => run_here(job),
             #[cfg(feature = "redis")]
             Executor::Thread(shared, _) => {
                 shared.push(job);
                 thread::drain_at_exit(shared);
+            }
+        }
+    }
+
+    /// The same for a job that frees no lock: nobody waits for it.
+    fn run_beside(&self, job: Job) {
+        if self.is_forked() {
+            return;
+        }
+        match &self.executor {
+            Executor::OnRuntime(_) => run_here(job),
+            #[cfg(feature = "redis")]
+            Executor::Thread(_, runtime) => {
+                runtime.spawn(async move { _ = caught(job).await }.boxed());
             }
         }
     }
@@ -349,5 +349,17 @@ impl Keeper {
             #[cfg(feature = "redis")]
             Executor::Thread(shared, _) => shared.end(),
         }
+    }
+}
+
+/// Runs a job on the caller's runtime. One that ends in one step needs no runtime: that may be gone.
+fn run_here(mut job: Job) {
+    let mut context = Context::from_waker(Waker::noop());
+    // It must also run if its task has no budget left.
+    let first = pin!(unconstrained(job.as_mut())).poll(&mut context);
+    if let Poll::Pending = first
+        && let Ok(runtime) = Handle::try_current()
+    {
+        runtime.spawn(job);
     }
 }

@@ -54,15 +54,20 @@ impl Locks {
     /// ```
     pub async fn shutdown(&self) -> ShutdownReport {
         let keeper = &self.client().keeper;
+        // The leases of a copy are the parent's.
+        if keeper.is_forked() {
+            return ShutdownReport::default();
+        }
         let shutdown = &keeper.shutdown;
-        shutdown.begin();
+        keeper.begin_shutdown();
         self.shared().queues.stop_all_lingering();
         keeper.within(GRACE, shutdown.drained()).await;
-        shutdown.end();
+        keeper.end_grace();
         keeper.within(DRAIN, shutdown.drained()).await;
-        let report = shutdown.report();
-        if report.left > 0 {
-            tracing::warn!(left = report.left, "shut down with leases left; their TTLs end them");
+        let report = keeper.report();
+        if report.left > 0 && shutdown.is_first_report() {
+            let (left, locks) = (report.left, report.labels_text());
+            tracing::warn!(left, locks, "shut down with leases left; their TTLs end them");
         }
         report
     }

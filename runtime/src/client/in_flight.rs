@@ -77,7 +77,9 @@ impl<T: AnswerOf> InFlight<T> {
             && error.outcome == Outcome::Unknown
         {
             self.is_armed = true;
-            self.unanswered_since.get_or_insert(self.sent);
+            if error.is_unanswered() {
+                self.unanswered_since.get_or_insert(self.sent);
+            }
         }
         answer
     }

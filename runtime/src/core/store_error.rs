@@ -37,6 +37,12 @@ pub struct StoreError {
 }
 
 impl StoreError {
+    /// Returns true if the command may have run and no answer to it came: it may even arrive later. An
+    /// answer that is no success and leaves the outcome open is an error that does not pass.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.outcome == Outcome::Unknown && (self.is_passing || self.is_shut_down)
+    }
+
     /// The error for a command that the store can never do. It did not run.
     #[cfg(feature = "redis")]
     pub(crate) fn impossible(problem: String) -> Self {

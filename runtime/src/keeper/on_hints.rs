@@ -23,12 +23,12 @@ impl Keeper {
             Executor::Thread(shared, _) => shared.find(id),
         };
         if let Some(local) = local {
-            self.run(loss::lose_if_forced(self.store.clone(), local));
+            self.run_beside(loss::lose_if_forced(self.jobs.store.clone(), local));
         }
     }
 
     /// Keeps an offer until its waiter would count as dead.
     pub(crate) fn keep_offer(&self, request: Request, until: Stamp) {
-        self.run(offer::keep(self.store.clone(), request, until));
+        self.run_beside(offer::keep(self.jobs.store.clone(), request, until));
     }
 }

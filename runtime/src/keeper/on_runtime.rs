@@ -14,14 +14,13 @@ use tokio::runtime::Id;
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-use super::jobs::JobLimit;
+use super::jobs::Jobs;
 use super::renew;
 use super::timetable::{Timetable, slot_of};
 use crate::core::sync::lock;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::LocalLease;
-use crate::state::shutdown::Shutdown;
-use crate::store::{RequestId, Store};
+use crate::store::RequestId;
 
 /// How many leases are taken out of a timetable at a time.
 const MAX_DUE_AT_ONCE: usize = 100;
@@ -29,9 +28,7 @@ const MAX_DUE_AT_ONCE: usize = 100;
 /// The leases of a client, by runtime. It does not keep the client alive.
 #[derive(Debug)]
 pub(super) struct RuntimeKeeper {
-    store: Arc<dyn Store>,
-    limit: JobLimit,
-    shutdown: Arc<Shutdown>,
+    jobs: Arc<Jobs>,
     /// Numbers slots, timetables and tasks.
     numbers: AtomicU64,
     timetables: Mutex<Vec<RuntimeTimetable>>,
@@ -50,9 +47,9 @@ struct RuntimeTimetable {
 }
 
 impl RuntimeKeeper {
-    pub(super) fn new(store: Arc<dyn Store>, limit: JobLimit, shutdown: Arc<Shutdown>) -> Self {
+    pub(super) fn new(jobs: Arc<Jobs>) -> Self {
         let (timetables, with_task) = (Mutex::default(), Mutex::default());
-        Self { store, limit, shutdown, numbers: AtomicU64::new(0), timetables, with_task }
+        Self { jobs, numbers: AtomicU64::new(0), timetables, with_task }
     }
 
     fn number(&self) -> u64 {
@@ -71,6 +68,14 @@ impl RuntimeKeeper {
     pub(super) fn find(&self, id: RequestId) -> Option<Arc<LocalLease>> {
         let later = self.timetables().iter().find_map(|entry| entry.timetable.find(id));
         later.or_else(|| self.with_task().values().find(|local| local.request.id == id).cloned())
+    }
+
+    /// The leases that are handled here.
+    pub(super) fn leases(&self) -> Vec<Arc<LocalLease>> {
+        let mut leases: Vec<_> = self.with_task().values().cloned().collect();
+        let timetables = self.timetables();
+        leases.extend(timetables.iter().flat_map(|entry| entry.timetable.leases()).cloned());
+        leases
     }
 
     /// Handles a lease from now on, on the caller's runtime.
@@ -129,7 +134,7 @@ impl RuntimeKeeper {
         let at = timetables.iter().position(|entry| entry.number == number);
         let Some(at) = at else { return (Vec::new(), None) };
         let timetable = &mut timetables[at].timetable;
-        let due = timetable.due(self.store.now(), MAX_DUE_AT_ONCE);
+        let due = timetable.due(self.jobs.store.now(), MAX_DUE_AT_ONCE);
         let next = timetable.next(false);
         if next.is_none() {
             timetables.swap_remove(at);
@@ -143,10 +148,9 @@ impl RuntimeKeeper {
         local: Arc<LocalLease>,
         first: Instant,
     ) -> impl Future<Output = ()> + use<> {
-        let (store, limit) = (self.store.clone(), self.limit.clone());
         let guard = TaskGuard { keeper: self.clone(), number: self.number() };
         self.with_task().insert(guard.number, local.clone());
-        let renewals = renew::renew_until_over(store, limit, self.shutdown.clone(), local, first);
+        let renewals = renew::renew_until_over(self.jobs.clone(), local, first);
         async move {
             let _guard = guard;
             renewals.await;
@@ -161,7 +165,7 @@ async fn run_timetable(guard: TimetableGuard, changed: Arc<Notify>) {
     loop {
         let (due, next) = keeper.due(guard.number);
         for local in due {
-            tokio::spawn(keeper.renew_until_over(local, keeper.store.now()).boxed());
+            tokio::spawn(keeper.renew_until_over(local, keeper.jobs.store.now()).boxed());
         }
         let Some(next) = next else { return };
         tokio::select! {

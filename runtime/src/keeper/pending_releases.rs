@@ -5,7 +5,7 @@
 //! because the store lets the client send the other command again, whatever the reason. If that ask is
 //! refused, it waits for those that began before it, and asks again. An ask that is granted costs nothing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,23 +20,36 @@ use crate::core::sync::lock;
 /// How long an ask waits for them at most. The store may be away.
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// What one of them ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// A lease, which the shutdown counts as one.
+    Lease,
+    /// A lease that was idle: its last holder has counted it out.
+    IdleLease,
+    /// A request that the store may have granted.
+    Request,
+}
+
+/// Those that the store has not answered, with their numbers.
+type Unanswered = HashMap<LockKey, Vec<(u64, Ends)>>;
+
 /// The releases and cancels in the background of one client.
 #[derive(Debug, Default)]
 pub(crate) struct PendingReleases {
     /// How many have begun, which is the number of the last one, and how many have ended.
     begun: AtomicU64,
     ended: AtomicU64,
-    /// The numbers of those that the store has not answered.
-    unanswered: Mutex<HashMap<LockKey, Vec<u64>>>,
+    unanswered: Mutex<Unanswered>,
     answered: Notify,
 }
 
 impl PendingReleases {
     /// Notes that one begins. It ends with the guard.
-    pub(crate) fn begin(self: &Arc<Self>, key: &LockKey) -> PendingRelease {
+    pub(super) fn begin(self: &Arc<Self>, key: &LockKey, ends: Ends) -> PendingRelease {
         let mut unanswered = self.unanswered();
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        unanswered.entry(key.clone()).or_default().push(number);
+        unanswered.entry(key.clone()).or_default().push((number, ends));
         drop(unanswered);
         PendingRelease { all: self.clone(), key: key.clone(), number }
     }
@@ -69,10 +82,18 @@ impl PendingReleases {
 
     fn has(&self, key: &LockKey, last: u64) -> bool {
         let unanswered = self.unanswered();
-        unanswered.get(key).is_some_and(|numbers| numbers.iter().any(|number| *number <= last))
+        unanswered.get(key).is_some_and(|those| those.iter().any(|(number, _)| *number <= last))
     }
 
-    fn unanswered(&self) -> MutexGuard<'_, HashMap<LockKey, Vec<u64>>> {
+    /// How many requests are to be cancelled, and the labels of all locks that are to be freed.
+    pub(super) fn left(&self) -> (usize, BTreeSet<&'static str>) {
+        let unanswered = self.unanswered();
+        let all = unanswered.values().flatten();
+        let requests = all.filter(|(_, ends)| *ends == Ends::Request).count();
+        (requests, unanswered.keys().map(LockKey::log_label).collect())
+    }
+
+    fn unanswered(&self) -> MutexGuard<'_, Unanswered> {
         lock(&self.unanswered)
     }
 }
@@ -86,7 +107,7 @@ pub(crate) struct Earlier {
 /// One release or cancel in the background, until it is dropped. A command that takes the place of
 /// another takes this over.
 #[derive(Debug)]
-pub(crate) struct PendingRelease {
+pub(super) struct PendingRelease {
     all: Arc<PendingReleases>,
     key: LockKey,
     number: u64,
@@ -95,11 +116,11 @@ pub(crate) struct PendingRelease {
 impl Drop for PendingRelease {
     fn drop(&mut self) {
         let mut unanswered = self.all.unanswered();
-        let is_there = |numbers: &Vec<u64>| numbers.contains(&self.number);
-        debug_assert!(unanswered.get(&self.key).is_some_and(is_there), "a release ends twice");
-        if let Some(numbers) = unanswered.get_mut(&self.key) {
-            numbers.retain(|number| *number != self.number);
-            if numbers.is_empty() {
+        if let Some(those) = unanswered.get_mut(&self.key) {
+            let before = those.len();
+            those.retain(|(number, _)| *number != self.number);
+            debug_assert!(those.len() < before, "a release ends twice");
+            if those.is_empty() {
                 unanswered.remove(&self.key);
             }
         }
@@ -120,9 +141,9 @@ mod tests {
         let (all, key) = (Arc::<PendingReleases>::default(), LockKey::new("a").unwrap());
         let other = LockKey::new("b").unwrap();
         assert!(all.earlier().is_none());
-        let (first, second) = (all.begin(&key), all.begin(&key));
+        let (first, second) = (all.begin(&key, Ends::Lease), all.begin(&key, Ends::Lease));
         let earlier = all.earlier().unwrap();
-        let later = all.begin(&key);
+        let later = all.begin(&key, Ends::Request);
         assert!(all.answered(&other, earlier).now_or_never().is_some());
         let mut asked = Box::pin(all.answered(&key, earlier));
         assert!(asked.as_mut().now_or_never().is_none());

@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use super::jobs::{Job, JobLimit, retry_pause};
+use super::jobs::{Counted, Job, Jobs, later};
 use super::loss::note_end;
-use super::pending_releases::PendingRelease;
+use super::pending_releases::Ends;
+use super::repeats::{Repeats, Why};
 use super::to_cancel::ToCancel;
-use crate::core::error::Outcome;
 use crate::core::key::LockKey;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::LocalLease;
-use crate::state::shutdown::ActivityGuard;
 use crate::store::{Answer, Ask, Ended, LIVE_MOST, Store, StoreError, StoreFuture};
 
 /// How long at least the bytes of an unanswered command may still arrive: as long as a silent
@@ -22,36 +21,35 @@ use crate::store::{Answer, Ask, Ended, LIVE_MOST, Store, StoreError, StoreFuture
 const LATE_ARRIVAL: Duration = Duration::from_millis(500);
 
 /// Releases a lease, and retries for as long as the store may still have it. If it was held until
-/// now, its lock stays kept for the rest of `hold_at_least`. `pending` is `None` if `max_hold` has
-/// ended the lease.
-pub(super) fn release(
-    store: Arc<dyn Store>,
-    limit: JobLimit,
+/// now, its lock stays kept for the rest of `hold_at_least`.
+pub(super) fn release(jobs: Arc<Jobs>, local: Arc<LocalLease>, was_held: bool) -> Job {
+    let counted = jobs.begin(&local.request.key, Ends::Lease);
+    release_as(jobs, counted, local, was_held)
+}
+
+/// The same for a lease that is counted already.
+pub(super) fn release_as(
+    jobs: Arc<Jobs>,
+    counted: Counted,
     local: Arc<LocalLease>,
     was_held: bool,
-    pending: Option<PendingRelease>,
-    activity: ActivityGuard,
 ) -> Job {
     Box::pin(async move {
         let release = || local.send_release(was_held);
         let of = (&local.request.key, local.request.ttl);
-        if let Some(answer) = retry_until_over(&store, &limit, of, "released", release).await {
-            note_end(&store, &local, answer).await;
+        if let Ok(answer) = repeat(&jobs, of, "released", Refusals::AreRepeated, release).await {
+            note_end(&jobs.store, &local, answer).await;
         }
-        drop(pending);
-        cancel_late_grant(store, limit, local, activity).await;
+        drop(counted);
+        cancel_late_grant(jobs, local);
     })
 }
 
 /// Completes a lease whose work has succeeded, and retries for as long as the store may still have it.
-pub(super) fn complete(
-    store: Arc<dyn Store>,
-    limit: JobLimit,
-    local: Arc<LocalLease>,
-    pending: PendingRelease,
-    activity: ActivityGuard,
-) -> Job {
+pub(super) fn complete(jobs: Arc<Jobs>, local: Arc<LocalLease>) -> Job {
+    let counted = jobs.begin(&local.request.key, Ends::Lease);
     Box::pin(async move {
+        let store = &jobs.store;
         let complete = || {
             let sent = local.begin_to_send_release();
             let command = store.complete(&local.request, local.success());
@@ -64,45 +62,39 @@ pub(super) fn complete(
         };
         let of = (&local.request.key, local.request.ttl);
         let lock = local.request.key.log_label();
-        match retry_until_over(&store, &limit, of, "completed", complete).await {
-            Some((answer @ Ended::NotHeld(_), true)) => {
+        match repeat(&jobs, of, "completed", Refusals::AreRepeated, complete).await {
+            Ok((answer @ Ended::NotHeld(_), true)) => {
                 tracing::warn!(
                     lock,
                     "work succeeded after its lease was lost; it does not count as done"
                 );
-                note_end(&store, &local, answer).await;
+                note_end(store, &local, answer).await;
             }
-            Some((Ended::NotHeld(_), false)) => {
+            Ok((Ended::NotHeld(_), false)) => {
                 tracing::warn!(
                     lock,
                     "work succeeded, and an answer was lost; whether it counts as done is unknown"
                 );
                 local.count_out(true);
             }
-            Some((answer, _)) => note_end(&store, &local, answer).await,
-            None => {}
+            Ok((answer, _)) => note_end(store, &local, answer).await,
+            Err(_) => {}
         }
-        drop(pending);
-        cancel_late_grant(store, limit, local, activity).await;
+        drop(counted);
+        cancel_late_grant(jobs, local);
     })
 }
 
 /// Cancels the request of an ended lease, if an ask of it got no answer: that ask may arrive
 /// late and grant the lock to nobody. The request was not handed over, so no later lease has it.
-pub(super) fn cancel_late_grant(
-    store: Arc<dyn Store>,
-    limit: JobLimit,
-    local: Arc<LocalLease>,
-    activity: ActivityGuard,
-) -> Job {
-    Box::pin(async move {
-        let _activity = activity;
-        // In memory, a job runs on a caller's runtime, which may have no timers.
-        if let Some(since) = local.unanswered_since().filter(|_| runtime_with_timers().is_some()) {
-            sleep(late(&store, since)).await;
-            cancel_all(&store, &limit, &[local.request.clone().into()]).await;
-        }
-    })
+/// Nobody waits for that.
+pub(super) fn cancel_late_grant(jobs: Arc<Jobs>, local: Arc<LocalLease>) {
+    if let Some(since) = local.unanswered_since() {
+        later(late(&jobs.store, since), async move {
+            let requests = [local.request.clone().into()];
+            cancel_all(&jobs, &requests, Refusals::AreRepeated).await;
+        });
+    }
 }
 
 /// How long to wait until an unanswered ask can no longer arrive: as long again as has passed since
@@ -131,44 +123,45 @@ impl UnknownOutcome {
 /// Acquisitions that are given up.
 pub(super) struct Cancelled {
     pub(super) requests: Vec<ToCancel>,
+    /// What each of them is.
+    pub(super) ends: Ends,
     /// Their command, if it is still in flight.
     pub(super) in_flight: Option<StoreFuture<Answer>>,
     pub(super) outcome: UnknownOutcome,
-    pub(super) pending: Vec<PendingRelease>,
 }
 
 /// Cancels acquisitions: after the answer to the command in flight, and with retries for as long as
 /// the store may still have them.
 ///
-/// If an ask got no answer, `later` runs a second cancel when that ask can no longer arrive
-/// late. When a client connects again, it kills its abandoned connection on the server, and then
-/// nothing arrives late; but some servers refuse that.
-pub(super) fn cancel(
-    store: Arc<dyn Store>,
-    limit: JobLimit,
-    cancelled: Cancelled,
-    activity: ActivityGuard,
-    later: impl FnOnce(Job, Duration) + Send + 'static,
-) -> Job {
+/// A shutdown waits for one cancel of each, until the store answers. It does not wait for what only
+/// makes sure:
+/// - If an ask got no answer, a second cancel follows when that ask can no longer arrive late. When a
+///   client connects again, it kills its abandoned connection on the server, and then nothing arrives
+///   late; but some servers refuse that.
+/// - If the store refuses the cancel, it is repeated: somebody may give the right.
+pub(super) fn cancel(jobs: Arc<Jobs>, cancelled: Cancelled) -> Job {
+    let Cancelled { requests, ends, in_flight, mut outcome } = cancelled;
+    let counted: Vec<_> = requests.iter().map(|it| jobs.begin(it.key(), ends)).collect();
     Box::pin(async move {
-        let Cancelled { requests, in_flight, mut outcome, pending } = cancelled;
         if let Some(in_flight) = in_flight {
             // It is cancelled whether it was granted or not.
-            let is_unknown = |error: StoreError| error.outcome == Outcome::Unknown;
             outcome.is_unanswered |= match answered(in_flight).await {
-                Some(answer) => answer.is_err_and(is_unknown),
+                Some(answer) => answer.is_err_and(|error| error.is_unanswered()),
                 None => true,
             };
         }
-        cancel_all(&store, &limit, &requests).await;
-        drop(pending);
-        if outcome.is_unanswered {
-            let late = late(&store, outcome.since);
-            let again = async move {
-                cancel_all(&store, &limit, &requests).await;
-                drop(activity);
-            };
-            later(Box::pin(again), late);
+        let are_refused = cancel_all(&jobs, &requests, Refusals::End).await;
+        drop(counted);
+        let late = late(&jobs.store, outcome.since);
+        let (after, again, refusals) = if outcome.is_unanswered {
+            (late, requests, Refusals::AreRepeated)
+        } else {
+            let refused =
+                requests.into_iter().zip(are_refused).filter(|(_, is_refused)| *is_refused);
+            (Duration::ZERO, refused.map(|(request, _)| request).collect(), Refusals::WereMet)
+        };
+        if !again.is_empty() {
+            later(after, async move { _ = cancel_all(&jobs, &again, refusals).await });
         }
     })
 }
@@ -182,53 +175,82 @@ async fn answered(command: StoreFuture<Answer>) -> Option<Result<Answer, StoreEr
     timeout(LIVE_MOST, command).await.ok()
 }
 
-async fn cancel_all(store: &Arc<dyn Store>, limit: &JobLimit, requests: &[ToCancel]) {
+/// Returns for each request whether the store refused to cancel it.
+async fn cancel_all(jobs: &Jobs, requests: &[ToCancel], refusals: Refusals) -> Vec<bool> {
     let cancel = async |request: &ToCancel| {
         let of = (request.key(), request.lasts());
-        retry_until_over(store, limit, of, "cancelled", || request.send(&**store)).await;
+        let cancelled =
+            repeat(jobs, of, "cancelled", refusals, || request.send(&*jobs.store)).await;
+        cancelled == Err(Unfinished::Refused)
     };
-    join_all(requests.iter().map(cancel)).await;
+    join_all(requests.iter().map(cancel)).await
+}
+
+/// What is done about a refusal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refusals {
+    /// The command is repeated: an operator may be changing permissions or passwords.
+    AreRepeated,
+    /// It is the end.
+    End,
+    /// There was one: the command is to be repeated, and it is told already.
+    WereMet,
+}
+
+/// Why a command has no answer.
+#[derive(Debug, PartialEq, Eq)]
+enum Unfinished {
+    Refused,
+    /// The store has nothing more that the command could end.
+    Over,
 }
 
 /// Sends a command until it is answered, or for as long as its request may last after the first
-/// failure. Returns the answer, if there was one. A refusal is no reason to give up: an operator may
-/// be changing permissions or passwords.
-async fn retry_until_over<T, F: Future<Output = Result<T, StoreError>>>(
-    store: &Arc<dyn Store>,
-    limit: &JobLimit,
+/// failure.
+async fn repeat<T, F: Future<Output = Result<T, StoreError>>>(
+    jobs: &Jobs,
     (key, ttl): (&LockKey, Duration),
     done: &str,
+    refusals: Refusals,
     command: impl Fn() -> F,
-) -> Option<T> {
+) -> Result<T, Unfinished> {
     // An offer or a place in the queue lasts as long as a waiter may live.
     let lasts = ttl.max(LIVE_MOST);
-    let (mut end, mut was_refused) = (None, false);
+    let (mut end, mut repeats) = (None, None);
+    let mut was_refused = refusals == Refusals::WereMet;
+    let mut why = was_refused.then_some(Why::Refused);
+    let lock = key.log_label();
     loop {
+        if let Some(why) = why {
+            let repeats = repeats.get_or_insert_with(|| Repeats::new(&jobs.repeating));
+            repeats.pause(why, ttl).await;
+        }
         let answer = {
             // The semaphore is never closed.
-            let _permit = limit.acquire().await;
+            let _permit = jobs.commands.acquire().await;
             command().await
         };
         let error = match answer {
-            Ok(answer) => return Some(answer),
+            Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
         // In memory, a job runs on a caller's runtime, which may have no timers.
         let is_hopeless = error.is_shut_down || runtime_with_timers().is_none();
-        let now = store.now();
-        let lock = key.log_label();
+        let now = jobs.store.now();
         if is_hopeless || now >= *end.get_or_insert(now + lasts) {
             tracing::warn!(lock, error = %error.source, "a lease could not be {done}; its TTL ends it");
-            return None;
+            return Err(Unfinished::Over);
         }
-        if !error.is_passing && !was_refused {
-            was_refused = true;
+        if !error.is_passing && !std::mem::replace(&mut was_refused, true) {
             tracing::warn!(
                 lock,
                 error = %error.source,
                 "a lease could not be {done} yet; retrying until its TTL ends it"
             );
         }
-        sleep(retry_pause(ttl)).await;
+        why = Some(if error.is_passing { Why::Passing } else { Why::Refused });
+        if why == Some(Why::Refused) && refusals == Refusals::End {
+            return Err(Unfinished::Refused);
+        }
     }
 }

@@ -10,14 +10,14 @@ use futures_util::stream::FuturesUnordered;
 use tokio::task::consume_budget;
 use tokio::time::sleep_until;
 
-use super::jobs::{JobLimit, retry_pause};
+use super::jobs::Jobs;
 use super::loss::report_loss;
 use super::release::release;
+use super::repeats::retry_pause;
 use crate::core::error::LossReason;
 use crate::core::log_rate::seldom;
 use crate::core::panics::caught;
 use crate::state::lease::LocalLease;
-use crate::state::shutdown::{ActivityGuard, Shutdown};
 use crate::store::{Ask, Renewal, Store, StoreError};
 
 /// Handles due leases: renews those that need it, in one batch for each TTL. `again` is called
@@ -137,13 +137,7 @@ pub(crate) async fn renew(
 }
 
 /// Handles one lease for as long as it is held.
-pub(super) async fn renew_until_over(
-    store: Arc<dyn Store>,
-    limit: JobLimit,
-    shutdown: Arc<Shutdown>,
-    local: Arc<LocalLease>,
-    first: Instant,
-) {
+pub(super) async fn renew_until_over(jobs: Arc<Jobs>, local: Arc<LocalLease>, first: Instant) {
     let (mut next, mut is_over) = (Some(first), false);
     while let Some(when) = next.take() {
         tokio::select! {
@@ -151,12 +145,12 @@ pub(super) async fn renew_until_over(
             () = sleep_until(when.into()) => {}
         }
         let again = |_: &_, when| next = Some(when);
-        if !caught(renew_due(&store, vec![local.clone()], again, |_| is_over = true)).await {
-            next = Some(store.now() + retry_pause(local.request.ttl));
+        if !caught(renew_due(&jobs.store, vec![local.clone()], again, |_| is_over = true)).await {
+            next = Some(jobs.store.now() + retry_pause(local.request.ttl));
         }
     }
     if is_over {
-        release(store, limit, local, true, None, ActivityGuard::new(&shutdown)).await;
+        release(jobs, local, true).await;
     }
 }
 

@@ -1,18 +1,16 @@
 //! The keeper's work: a timetable of leases, and jobs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use tokio::sync::Notify;
 
-use super::jobs::{Job, JobLimit};
+use super::jobs::{Job, Jobs};
 use super::timetable::{Timetable, slot_of};
 use crate::core::sync::lock;
 use crate::state::lease::{LocalLease, Slot};
-use crate::state::shutdown::Shutdown;
-use crate::store::{RequestId, Store};
+use crate::store::RequestId;
 use crate::system;
 
 /// Within which time leases are renewed after a connection was lost.
@@ -24,9 +22,7 @@ pub(super) type JobId = u64;
 /// The state that the keeper's thread and its callers share.
 #[derive(Debug)]
 pub(super) struct KeeperState {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) limit: JobLimit,
-    pub(super) shutdown: Arc<Shutdown>,
+    pub(super) jobs: Arc<Jobs>,
     /// Tells the process in which the keeper's thread runs from those that it forks off.
     forks: forkguard::Guard,
     agenda: Mutex<Agenda>,
@@ -36,7 +32,7 @@ pub(super) struct KeeperState {
     pub(super) longer: Notify,
     /// The client has ended.
     pub(super) ended: Notify,
-    /// A job has finished.
+    /// A job has finished, or a line is logged.
     finished: Condvar,
     /// What to do when the main thread ends, before the jobs are waited for.
     pub(super) at_exit: OnceLock<AtExit>,
@@ -58,11 +54,22 @@ pub(super) struct Agenda {
     longest_ttl: Duration,
     /// When a connection was last lost. The server may have forgotten what it knew before.
     doubted: Option<Instant>,
+    /// The batches of leases that are being renewed.
+    batches: BTreeMap<u64, Vec<Arc<LocalLease>>>,
     jobs: Vec<(JobId, Job)>,
     /// Jobs that are queued or running.
     unfinished: BTreeSet<JobId>,
     numbers: u64,
+    /// Jobs up to this one were waited for in vain, and nobody waits for them again: by a shutdown, and by
+    /// the end of a thread a moment ago.
+    shut_down: JobId,
+    given_up: JobId,
+    /// How often the log was to say that, and how often it has.
+    to_tell: u64,
+    told: u64,
     has_ended: bool,
+    /// The keeper's thread takes no more jobs.
+    is_closed: bool,
 }
 
 impl std::fmt::Debug for Agenda {
@@ -75,11 +82,9 @@ impl std::fmt::Debug for Agenda {
 }
 
 impl KeeperState {
-    pub(super) fn new(store: Arc<dyn Store>, limit: JobLimit, shutdown: Arc<Shutdown>) -> Self {
+    pub(super) fn new(jobs: Arc<Jobs>) -> Self {
         Self {
-            store,
-            limit,
-            shutdown,
+            jobs,
             forks: forkguard::new(),
             agenda: Mutex::default(),
             changed: Notify::new(),
@@ -150,7 +155,7 @@ impl KeeperState {
     /// Lets all leases be due within a second, and those that begin later with an answer from before.
     /// Each at a random moment: other clients do the same.
     pub(super) fn renew_soon(&self) {
-        let now = self.store.now();
+        let now = self.jobs.store.now();
         let mut agenda = self.agenda();
         agenda.doubted = Some(now);
         agenda.timetable.bring_forward(now, SOON);
@@ -163,7 +168,7 @@ impl KeeperState {
     fn soon_if_before(&self, doubted: Instant, local: &LocalLease, when: Instant) -> Instant {
         match local.confirmed() {
             Some(confirmed) if confirmed < doubted && local.needs_renewal() => {
-                when.min(self.store.now() + system::full_jitter(SOON))
+                when.min(self.jobs.store.now() + system::full_jitter(SOON))
             }
             _ => when,
         }
@@ -175,27 +180,31 @@ impl KeeperState {
         self.agenda().timetable.find(id)
     }
 
+    /// Adds a job, or drops it if the thread has ended.
     pub(super) fn push(&self, job: Job) {
-        let id = self.agenda().begin_job();
-        self.queue(id, job);
-    }
-
-    /// The same after a delay. The job counts as unfinished at once. Only to be called on the
-    /// keeper's own runtime.
-    pub(super) fn push_later(self: Arc<Self>, job: Job, after: Duration) {
-        let id = self.agenda().begin_job();
-        tokio::spawn(
-            async move {
-                tokio::time::sleep(after).await;
-                self.queue(id, job);
-            }
-            .boxed(),
-        );
-    }
-
-    fn queue(&self, id: JobId, job: Job) {
-        self.agenda().jobs.push((id, job));
+        let mut agenda = self.agenda();
+        if agenda.is_closed {
+            // Not dropped under the lock.
+            drop(agenda);
+            return;
+        }
+        agenda.numbers += 1;
+        let id = agenda.numbers;
+        agenda.unfinished.insert(id);
+        agenda.jobs.push((id, job));
+        drop(agenda);
         self.changed.notify_one();
+    }
+
+    /// Takes the leases that are due, as a batch that is renewed until its guard is dropped.
+    pub(super) fn begin_batch(
+        self: &Arc<Self>,
+        agenda: &mut Agenda,
+        due: &[Arc<LocalLease>],
+    ) -> Batch {
+        agenda.numbers += 1;
+        agenda.batches.insert(agenda.numbers, due.to_vec());
+        Batch { shared: self.clone(), number: agenda.numbers }
     }
 
     pub(super) fn end(&self) {
@@ -204,33 +213,92 @@ impl KeeperState {
         self.ended.notify_one();
     }
 
-    /// How many jobs have not finished.
-    pub(super) fn unfinished(&self) -> usize {
-        self.agenda().unfinished.len()
+    /// The leases that it handles.
+    pub(super) fn leases(&self) -> Vec<Arc<LocalLease>> {
+        let agenda = self.agenda();
+        agenda.timetable.leases().chain(agenda.batches.values().flatten()).cloned().collect()
     }
 
-    /// Blocks until all present jobs have finished, for at most `bound`. Gives how many have
-    /// not.
-    pub(super) fn drain(&self, bound: Duration) -> usize {
-        let last = self.agenda().numbers;
-        self.drain_up_to(last, bound)
+    /// The last job so far. Nobody waits for later ones: under load that would have no end.
+    pub(super) fn last_job(&self) -> JobId {
+        self.agenda().numbers
     }
 
-    /// Waits for no later jobs: under load that would have no end.
-    fn drain_up_to(&self, last: JobId, bound: Duration) -> usize {
-        let is_left =
-            |agenda: &mut Agenda| agenda.unfinished.first().is_some_and(|first| *first <= last);
+    /// Blocks until all jobs up to this one have finished or are given up, for at most `bound`. Returns
+    /// true if they are.
+    pub(super) fn drain(&self, last: JobId, bound: Duration) -> bool {
+        let is_left = |agenda: &mut Agenda| agenda.has_unfinished(last);
         let waited = self.finished.wait_timeout_while(self.agenda(), bound, is_left);
-        waited.unwrap_or_else(PoisonError::into_inner).0.unfinished.range(..=last).count()
+        !waited.unwrap_or_else(PoisonError::into_inner).0.has_unfinished(last)
+    }
+
+    /// Notes that a shutdown has waited for all present jobs, and has reported what is left.
+    pub(super) fn note_shutdown(&self) {
+        let mut agenda = self.agenda();
+        agenda.shut_down = agenda.numbers;
+    }
+
+    /// Notes that jobs up to this one were waited for in vain. The keeper's thread logs what is left, once
+    /// for each job.
+    pub(super) fn give_up_jobs(&self, last: JobId) {
+        let mut agenda = self.agenda();
+        agenda.to_tell += u64::from(agenda.has_unfinished(last));
+        agenda.given_up = agenda.given_up.max(last);
+        drop(agenda);
+        self.changed.notify_one();
+    }
+
+    /// Blocks until the keeper's thread has logged what is left, for at most `bound`.
+    pub(super) fn until_told(&self, bound: Duration) {
+        let is_to_tell = |agenda: &mut Agenda| agenda.told < agenda.to_tell && !agenda.is_closed;
+        drop(self.finished.wait_timeout_while(self.agenda(), bound, is_to_tell));
+    }
+
+    /// Logs what is left, if that is to be told. On the keeper's thread: a logger may use thread-locals,
+    /// and those of a thread that ends are gone. A panic there would abort the process.
+    ///
+    /// Returns the last job that is given up, if there was something to tell.
+    pub(super) fn tell(&self) -> Option<JobId> {
+        let (to_tell, given_up) = {
+            let agenda = self.agenda();
+            if agenda.told == agenda.to_tell {
+                return None;
+            }
+            (agenda.to_tell, agenda.given_up)
+        };
+        let report = self.jobs.report(&self.leases());
+        let (left, locks) = (report.left, report.labels_text());
+        tracing::warn!(left, locks, "not all locks were released in time; their TTLs end them");
+        self.agenda().told = to_tell;
+        self.finished.notify_all();
+        Some(given_up)
+    }
+
+    /// Lets jobs up to this one be waited for again: by now, the store may answer.
+    pub(super) fn take_up(&self, last: JobId) {
+        let mut agenda = self.agenda();
+        if agenda.given_up == last {
+            agenda.given_up = 0;
+        }
+    }
+
+    /// Drops the jobs that are queued. No more come.
+    pub(super) fn close(&self) {
+        let jobs = {
+            let mut agenda = self.agenda();
+            agenda.is_closed = true;
+            agenda.unfinished.clear();
+            agenda.take_jobs()
+        };
+        self.finished.notify_all();
+        drop(jobs);
     }
 }
 
 impl Agenda {
-    /// Numbers a job and counts it as unfinished.
-    fn begin_job(&mut self) -> JobId {
-        self.numbers += 1;
-        self.unfinished.insert(self.numbers);
-        self.numbers
+    fn has_unfinished(&self, last: JobId) -> bool {
+        let next = self.given_up.max(self.shut_down).saturating_add(1);
+        next <= last && self.unfinished.range(next..=last).next().is_some()
     }
 
     /// Takes the queued jobs.
@@ -252,9 +320,25 @@ pub(super) struct JobGuard {
 
 impl Drop for JobGuard {
     fn drop(&mut self) {
-        let was_unfinished = self.shared.agenda().unfinished.remove(&self.id);
-        debug_assert!(was_unfinished, "a job finishes twice");
+        let mut agenda = self.shared.agenda();
+        let was_unfinished = agenda.unfinished.remove(&self.id);
+        debug_assert!(was_unfinished || agenda.is_closed, "a job finishes twice");
+        drop(agenda);
         self.shared.finished.notify_all();
+    }
+}
+
+/// Leases that are being renewed, until this is dropped.
+pub(super) struct Batch {
+    pub(super) shared: Arc<KeeperState>,
+    number: u64,
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        let leases = self.shared.agenda().batches.remove(&self.number);
+        // Dropping them may need the lock.
+        drop(leases);
     }
 }
 

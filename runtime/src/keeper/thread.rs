@@ -11,14 +11,15 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 pub(super) use self::at_exit::drain_at_exit;
-use super::jobs::retry_pause;
-use super::state::{JobGuard, KeeperState};
+use super::jobs::later;
+use super::repeats::retry_pause;
+use super::state::{Batch, JobGuard, KeeperState};
 use super::timetable::slot_of;
 use super::{release, renew};
 use crate::core::error::{LockError, Outcome, Step};
 use crate::core::panics::caught;
 use crate::state::lease::{LONGEST_SLEEP, LocalLease};
-use crate::state::shutdown::{ActivityGuard, DRAIN};
+use crate::state::shutdown::DRAIN;
 use crate::store::{Ask, CLIENT_KEPT, ClientInfo, StoreError};
 use crate::system;
 
@@ -56,15 +57,12 @@ impl Thread {
         };
         let (start_keeper, given) = oneshot::channel();
         let work = async {
+            at_exit::wait_for_nobody();
             if let Ok((shared, info)) = given.await {
                 run(shared, info).await;
             }
         };
-        let last = || {
-            // Releases that this thread dropped itself are done: it must not wait for them.
-            at_exit::waits_for_nobody();
-        };
-        let runtime = system::in_background(work, last).map_err(failed)?;
+        let runtime = system::in_background(work).map_err(failed)?;
         Ok(Self { runtime, start_keeper })
     }
 
@@ -85,31 +83,37 @@ async fn run(shared: Arc<KeeperState>, info: ClientInfo) {
     let ended = async {
         shared.ended.notified().await;
         tokio::time::sleep(DRAIN).await;
+        shared.give_up_jobs(shared.last_job());
+        // While the jobs are still there.
+        shared.tell();
     };
     tokio::select! {
         () = work(&shared) => {}
-        () = ended => {
-            let left = shared.unfinished();
-            tracing::warn!(left, "the lock client ended before all locks were released; their TTLs end them");
-        }
+        () = ended => {}
     }
     introduction.abort();
+    shared.close();
 }
 
 /// Renews due leases and runs jobs, until the client has ended and all is done.
 async fn work(shared: &Arc<KeeperState>) {
     let (mut batches, mut jobs) = (JoinSet::new(), JoinSet::new());
-    let mut looked = shared.store.now();
+    let mut looked = shared.jobs.store.now();
     loop {
+        if let Some(last) = shared.tell() {
+            let shared = shared.clone();
+            later(DRAIN, async move { shared.take_up(last) });
+        }
         let next = {
-            let (mut agenda, now) = (shared.agenda(), shared.store.now());
+            let (mut agenda, now) = (shared.agenda(), shared.jobs.store.now());
             if now >= looked + TICK {
                 looked = now;
                 while batches.len() < MAX_BATCHES
                     && let due = agenda.timetable.due(now, BATCH_SIZE)
                     && !due.is_empty()
                 {
-                    batches.spawn(renew_due(shared.clone(), due).boxed());
+                    let batch = shared.begin_batch(&mut agenda, &due);
+                    batches.spawn(renew_due(batch, due).boxed());
                 }
             }
             for (id, job) in agenda.take_jobs() {
@@ -132,7 +136,7 @@ async fn work(shared: &Arc<KeeperState>) {
             match next {
                 Some(next) => {
                     let left =
-                        next.max(looked + TICK).saturating_duration_since(shared.store.now());
+                        next.max(looked + TICK).saturating_duration_since(shared.jobs.store.now());
                     tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
                 }
                 None => std::future::pending().await,
@@ -148,22 +152,13 @@ async fn work(shared: &Arc<KeeperState>) {
 }
 
 /// Renews due leases, and puts them into the timetable again.
-async fn renew_due(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
+async fn renew_due(batch: Batch, due: Vec<Arc<LocalLease>>) {
+    let (shared, jobs) = (&batch.shared, &batch.shared.jobs);
     let again = |local: &_, when| shared.schedule(local, when, None);
-    let release = |local| {
-        let (store, limit) = (shared.store.clone(), shared.limit.clone());
-        shared.push(release::release(
-            store,
-            limit,
-            local,
-            true,
-            None,
-            ActivityGuard::new(&shared.shutdown),
-        ));
-    };
-    if !caught(renew::renew_due(&shared.store, due.clone(), again, release)).await {
+    let release = |local| shared.push(release::release(jobs.clone(), local, true));
+    if !caught(renew::renew_due(&jobs.store, due.clone(), again, release)).await {
         for local in due.iter().filter(|local| slot_of(local).is_none()) {
-            let soon = shared.store.now() + retry_pause(local.request.ttl);
+            let soon = jobs.store.now() + retry_pause(local.request.ttl);
             shared.schedule(local, soon, None);
         }
     }
@@ -175,7 +170,7 @@ async fn introduce(shared: Arc<KeeperState>, info: ClientInfo) {
         // As long as a lease that is left behind, or nobody could say whose it is.
         let lasts = CLIENT_KEPT.max(shared.longest_ttl() + 2 * RECORD_INTERVAL);
         let mut pause = RECORD_INTERVAL;
-        if let Err(error) = shared.store.introduce(&info, lasts).await {
+        if let Err(error) = shared.jobs.store.introduce(&info, lasts).await {
             tracing::debug!(error = %error.source, "the client's record of itself was not written");
             pause = RECORD_AGAIN;
         }

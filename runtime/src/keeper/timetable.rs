@@ -81,7 +81,11 @@ impl Timetable {
     /// The lease of a request, if it is here. This searches all leases: it happens seldom, and
     /// an index by request would cost every lease something.
     pub(super) fn find(&self, id: RequestId) -> Option<Arc<LocalLease>> {
-        self.leases.values().find(|local| local.request.id == id).cloned()
+        self.leases().find(|local| local.request.id == id).cloned()
+    }
+
+    pub(super) fn leases(&self) -> impl Iterator<Item = &Arc<LocalLease>> {
+        self.leases.values()
     }
 
     /// Takes out the leases that are due, at most `max` of them.

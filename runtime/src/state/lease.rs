@@ -282,6 +282,11 @@ impl LocalLease {
         is_first
     }
 
+    /// Returns true if the store has no such lease any more.
+    pub(crate) fn is_counted_out(&self) -> bool {
+        self.is_counted_out.load(Ordering::Acquire)
+    }
+
     /// Ends the lease because the store says that it is not held. The final reason may follow
     /// until the deadline. False if it was not held before.
     pub(crate) fn mark_not_held(&self, reason: LossReason) -> bool {

@@ -1,7 +1,7 @@
 //! A client's shutdown: how far it is, and what it waits for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -26,6 +26,7 @@ pub(crate) struct Shutdown {
     counts: Counts,
     /// The phase has changed, or nothing is left to wait for.
     changed: Notify,
+    has_reported: AtomicBool,
 }
 
 /// What a shutdown waits for. Each lease changes it, and asks for the phase: they are apart, so
@@ -52,21 +53,39 @@ struct Counts {
 /// let locks = leasehold::Locks::in_memory();
 /// let report = locks.shutdown().await;
 /// if report.left > 0 {
-///     eprintln!("{} locks end with their TTLs", report.left);
+///     eprintln!("{} locks end with their TTLs: {:?}", report.left, report.left_labels);
 /// }
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// How many leases were released since the shutdown began, by their holders or for
     /// them. Idle leases count, too.
     pub released: usize,
     /// How many leases are left and end with their TTLs. Their holders did not drop them,
-    /// or the store could not be reached. Leases that were lost before do not count, except
-    /// those that a newer run was still waiting for, or that had reached their `max_hold`, and
-    /// that were not released.
+    /// or the store could not be reached. An acquisition that was given up counts if the store may
+    /// have granted it, and did not answer that this is taken back. Leases that were lost before do
+    /// not count, except those that a newer run was still waiting for, or that had reached their
+    /// `max_hold`, and that were not released.
     pub left: usize,
+    /// The labels of what is left, each once, in order.
+    pub left_labels: Vec<&'static str>,
+}
+
+/// How many labels a line of the log has at most.
+const MOST_LABELS: usize = 10;
+
+impl ShutdownReport {
+    /// The labels of what is left, for a line of the log.
+    pub(crate) fn labels_text(&self) -> String {
+        let labels = &self.left_labels;
+        let mut text = labels[..labels.len().min(MOST_LABELS)].join(", ");
+        if labels.len() > MOST_LABELS {
+            text += ", …";
+        }
+        text
+    }
 }
 
 impl Shutdown {
@@ -156,10 +175,17 @@ impl Shutdown {
         }
     }
 
+    /// Returns true once.
+    pub(crate) fn is_first_report(&self) -> bool {
+        !self.has_reported.swap(true, Ordering::SeqCst)
+    }
+
+    /// Reports the leases.
     pub(crate) fn report(&self) -> ShutdownReport {
         let released = self.counts.released.load(Ordering::SeqCst);
         let leases = self.counts.left.load(Ordering::SeqCst) / LEASE;
-        ShutdownReport { released, left: usize::try_from(leases).unwrap_or(usize::MAX) }
+        let left = usize::try_from(leases).unwrap_or(usize::MAX);
+        ShutdownReport { released, left, left_labels: Vec::new() }
     }
 }
 

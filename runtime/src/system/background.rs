@@ -6,11 +6,8 @@ use std::thread;
 use tokio::runtime::{Builder, Handle};
 
 /// Runs `work` on a thread with a runtime of its own, which other tasks may use until the work is
-/// done; then `last`, on the same thread.
-pub(crate) fn in_background(
-    work: impl Future<Output = ()> + Send + 'static,
-    last: impl FnOnce() + Send + 'static,
-) -> io::Result<Handle> {
+/// done.
+pub(crate) fn in_background(work: impl Future<Output = ()> + Send + 'static) -> io::Result<Handle> {
     let simulated: Option<Handle> = in_simulation!(|_world| Handle::current());
     if let Some(handle) = simulated {
         handle.spawn(work);
@@ -18,10 +15,7 @@ pub(crate) fn in_background(
     }
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
-    let main = move || {
-        runtime.block_on(work);
-        last();
-    };
+    let main = move || runtime.block_on(work);
     thread::Builder::new().name("leasehold".to_owned()).spawn(main)?;
     Ok(handle)
 }

@@ -9,6 +9,7 @@ mod cryptography;
 mod ending;
 mod forked;
 mod lingering;
+mod outlived;
 mod routes;
 mod secrets;
 mod stopped;
@@ -58,6 +59,7 @@ fn main() -> Result<(), Failure> {
         [url, "routes"] => routes::serve(url),
         [url, "blocked"] => blocked::acquire(url),
         [url, "fork"] => forked::fork(url),
+        [url, "outlived", flavour, how] => outlived::end(url, flavour, how),
         ["-", "env"] => environment(),
         ["-", "serve"] => serve(),
         ["-", "secrets"] => secrets::run(),

@@ -15,6 +15,7 @@ mod known;
 mod limits;
 mod overview;
 mod rates;
+mod repeats;
 mod requests;
 mod shadow;
 mod shape;
@@ -41,6 +42,7 @@ pub(crate) use self::known::{Known, known};
 use self::limits::Limits;
 pub use self::overview::overview;
 use self::rates::{Pictures, Rates};
+use self::repeats::Repeats;
 pub use self::requests::requests;
 use self::shadow::Around;
 use self::stored::{Place, Stored};
@@ -62,6 +64,7 @@ pub struct Oracle {
     grants: Grants,
     limits: Limits,
     rates: Rates,
+    repeats: Repeats,
     successes: Successes,
     /// It compares no call with the rules of the library.
     is_alone: bool,
@@ -169,6 +172,8 @@ impl Oracle {
             told.push(short(&call, reply));
         }
         let mut problems = Vec::new();
+        let is_failed = matches!(reply, Reply::Error(_));
+        problems.extend(self.repeated(&call, is_failed, before.now_us));
         for (place, stored) in after.iter().filter(|(_, stored)| !stored.is_foreign) {
             self.judged.add("shape", u64::from(stored.record.is_some()));
             let mut found = shape::problems(stored);
@@ -243,6 +248,26 @@ impl Oracle {
             let text = told(&problem, &call, (&before.locks, &after), reply);
             self.blame(&text);
         }
+    }
+
+    /// Judges a call that the server has refused before the script ran.
+    pub(crate) fn refused(&mut self, now_us: i64, hash: &str, rest: &[Vec<u8>]) {
+        let count = rest.first().and_then(|it| std::str::from_utf8(it).ok()?.parse().ok());
+        let Some((keys, args)) = count.and_then(|count| rest[1..].split_at_checked(count)) else {
+            return;
+        };
+        let call = call::script(hash).and_then(|script| Call::read(script, keys, args));
+        let Some(call) = call else { return };
+        if let Some(problem) = self.repeated(&call, true, now_us) {
+            self.blame(&format!("{} {problem}", short(&call, &Reply::Nil)));
+        }
+    }
+
+    /// What is wrong with how often a call is repeated.
+    fn repeated(&mut self, call: &Call<'_>, is_failed: bool, now_us: i64) -> Option<String> {
+        let judged = self.repeats.problem(call, is_failed, now_us)?;
+        self.judged.note("repeats");
+        judged
     }
 
     /// The waiters that were told to ask again by now, and have not.

@@ -59,7 +59,8 @@ fn a_forked_process_learns_that_its_client_is_gone() {
         assert!(line.contains("this process was forked"), "{line}");
     }
     let rest: Vec<_> = said[ways.len()..].iter().map(String::as_str).collect();
-    let [connected, ends, ended, leases @ ..] = &rest[..] else { panic!("{said:#?}") };
+    let [shut_down, connected, ends, ended, leases @ ..] = &rest[..] else { panic!("{said:#?}") };
+    assert_eq!(*shut_down, "child shutdown: 0 0", "the leases are its parent's");
     assert_eq!(*connected, "child connected");
     let at = |line: &str, what: &str| -> u64 {
         line.strip_prefix(what).unwrap_or_else(|| panic!("{said:#?}")).parse().unwrap()

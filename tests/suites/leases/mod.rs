@@ -13,6 +13,7 @@ mod leaks;
 #[cfg(target_os = "linux")]
 mod lingering;
 mod no_timers;
+mod outlived;
 #[cfg(feature = "servers")]
 mod sent_again;
 mod shutdown;

@@ -3,6 +3,7 @@
 mod closures;
 mod election;
 mod ending;
+mod failures;
 mod leading;
 mod max_hold;
 mod renewing;

@@ -246,7 +246,7 @@ async fn each_error_of_the_store_has_the_label_of_its_lock() {
 }
 
 /// Events that are about no lock in particular, or about one that only a name says.
-const OF_NO_LOCK: [&str; 25] = [
+const OF_NO_LOCK: [&str; 24] = [
     "a background task of the lock client has panicked",
     "the installed lock client was replaced",
     "a server of the quorum does not count yet",
@@ -256,7 +256,6 @@ const OF_NO_LOCK: [&str; 25] = [
     "the lock that was taken in the console",
     "an operator's limit is not understood",
     "the limits that operators set",
-    "the lock client ended before all locks were released",
     "the client's record of itself was not written",
     "not all locks were released in time",
     "no node of the lock store's cluster reports the slots",

@@ -207,16 +207,20 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "the keeper is woken before its job is there",
         file: "keeper/state.rs",
-        code: "self.agenda().jobs.push((id, job));
+        code: "agenda.jobs.push((id, job));
+        drop(agenda);
         self.changed.notify_one();",
-        wrong: "self.changed.notify_one();
+        wrong: "drop(agenda);
+        self.changed.notify_one();
         self.agenda().jobs.push((id, job));",
     },
     Mistake {
         name: "the end of a job is told before it is noted",
         file: "keeper/state.rs",
-        code: "let was_unfinished = self.shared.agenda().unfinished.remove(&self.id);
-        debug_assert!(was_unfinished, \"a job finishes twice\");
+        code: "let mut agenda = self.shared.agenda();
+        let was_unfinished = agenda.unfinished.remove(&self.id);
+        debug_assert!(was_unfinished || agenda.is_closed, \"a job finishes twice\");
+        drop(agenda);
         self.shared.finished.notify_all();",
         wrong: "self.shared.finished.notify_all();
         self.shared.agenda().unfinished.remove(&self.id);",

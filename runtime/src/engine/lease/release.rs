@@ -229,14 +229,14 @@ impl Lease {
         let Some(asking) = self.begin_lingering(now) else { return false };
         let (local, keeper) = (self.local().clone(), self.client().keeper.clone());
         let store = self.client().store.clone();
-        let pending = keeper.releases.begin(self.key());
+        let counted = keeper.begin_release(self.key());
         self.client().keeper.run(Box::pin(async move {
             match settle(asking, &local, &keeper).await {
                 Ok(Some(Ended::NotHeld(reason))) => {
                     report_late_loss(&store, &local, reason).await;
                 }
                 Ok(_) => {}
-                Err(_) => keeper.release_as(pending, &local, true),
+                Err(_) => keeper.release_as(counted, &local, true),
             }
         }));
         true

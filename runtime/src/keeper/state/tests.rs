@@ -4,8 +4,6 @@ use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Waker};
 
-use tokio::sync::Semaphore;
-
 use super::*;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
@@ -17,8 +15,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn state() -> (KeeperState, impl Fn() -> Arc<LocalLease>) {
     let store = Arc::new(MemoryStore::default());
-    let shared = KeeperState::new(store, Arc::new(Semaphore::new(1)), Arc::default());
-    let (store, shutdown) = (shared.store.clone(), shared.shutdown.clone());
+    let shared = KeeperState::new(Jobs::new(store));
+    let (store, shutdown) = (shared.jobs.store.clone(), shared.jobs.shutdown.clone());
     let context = Arc::new(LeaseContext { store, shutdown });
     let local = move || {
         let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
@@ -136,16 +134,53 @@ fn an_earlier_event_wakes_the_keeper() {
     assert!(wakes(at(30)), "and what it does then is not known");
 }
 
+/// Two jobs, and the number of the first.
+fn two_jobs() -> (Arc<KeeperState>, [JobId; 2]) {
+    let shared = Arc::new(KeeperState::new(Jobs::new(Arc::new(MemoryStore::default()))));
+    shared.push(Box::pin(async {}));
+    shared.push(Box::pin(async {}));
+    let jobs = shared.agenda().take_jobs();
+    let [first, second] = [0, 1].map(|at: usize| jobs[at].0);
+    (shared, [first, second])
+}
+
 #[test]
 fn a_drain_does_not_wait_for_later_jobs() {
-    let store = Arc::new(MemoryStore::default());
-    let shared = KeeperState::new(store, Arc::new(Semaphore::new(1)), Arc::default());
-    let shared = Arc::new(shared);
-    shared.push(Box::pin(async {}));
-    shared.push(Box::pin(async {}));
-    let (first, _) = shared.agenda().take_jobs().remove(0);
-    assert_eq!(shared.unfinished(), 2);
+    let (shared, [first, second]) = two_jobs();
+    assert!(!shared.drain(first, Duration::ZERO));
     drop(JobGuard { shared: shared.clone(), id: first });
-    assert_eq!(shared.drain_up_to(first, Duration::from_secs(60)), 0);
-    assert_eq!(shared.unfinished(), 1);
+    assert!(shared.drain(first, Duration::from_secs(60)));
+    assert!(!shared.drain(second, Duration::ZERO));
+}
+
+#[test]
+fn nobody_waits_twice_for_the_same_job_in_vain() {
+    let (shared, [first, second]) = two_jobs();
+    shared.give_up_jobs(first);
+    assert!(shared.drain(first, Duration::from_secs(60)));
+    assert!(!shared.drain(second, Duration::ZERO), "this one has not been waited for");
+    assert_eq!(shared.tell(), Some(first));
+    shared.give_up_jobs(first);
+    assert_eq!(shared.tell(), None, "it has been told");
+    shared.take_up(first);
+    assert!(!shared.drain(first, Duration::ZERO), "a moment later it is waited for again");
+
+    shared.note_shutdown();
+    assert!(shared.drain(second, Duration::from_secs(60)), "the shutdown has waited");
+    shared.give_up_jobs(second);
+    assert_eq!(shared.tell(), None, "and has told it");
+    shared.take_up(second);
+    assert!(shared.drain(second, Duration::from_secs(60)), "for good");
+}
+
+#[test]
+fn a_thread_that_has_ended_takes_no_jobs() {
+    let (shared, [_, second]) = two_jobs();
+    shared.close();
+    let is_dropped = Arc::new(());
+    let job = is_dropped.clone();
+    shared.push(Box::pin(async move { drop(job) }));
+    assert_eq!(Arc::strong_count(&is_dropped), 1);
+    assert!(shared.drain(second, Duration::from_secs(60)));
+    drop(JobGuard { shared: shared.clone(), id: second });
 }

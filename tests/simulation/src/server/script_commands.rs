@@ -17,7 +17,12 @@ impl Server {
         if let Err(error) = check_arity(name, arity, args) {
             return Some(error);
         }
-        if let Err(refusal) = self.core.borrow().allow_name(name, false) {
+        let allowed = self.core.borrow().allow_name(name, false);
+        if let Err(refusal) = allowed {
+            if let (Some(oracle), "EVALSHA") = (&mut self.oracle, name) {
+                let hash = String::from_utf8_lossy(&args[1]);
+                oracle.refused(self.core.borrow().now_us, &hash, &args[2..]);
+            }
             return Some(refusal);
         }
         if self.core.borrow().condition.work == Work::Loads {

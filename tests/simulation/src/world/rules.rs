@@ -27,7 +27,7 @@ fn single(deployment: Deployment) -> bool {
     deployment == Single
 }
 
-const RULES: [Rule; 35] = [
+const RULES: [Rule; 36] = [
     // tests/history
     ("answer", all, OFTEN),
     ("exclusion", all, OFTEN),
@@ -61,6 +61,7 @@ const RULES: [Rule; 35] = [
     ("change", all, OFTEN),
     ("limits of operators", ordered, RARELY),
     ("rates of a server", ordered, OFTEN),
+    ("repeats", all, RARELY),
     ("shadow", all, OFTEN),
     ("shape", all, OFTEN),
     ("successes of a server", ordered, OFTEN),

@@ -18,8 +18,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-late-copy-is-not-cancelled-again",
         300,
         "keeper/release.rs",
-        "later(Box::pin(again), late);",
-        "drop((again, late, later));",
+        "if !again.is_empty() {",
+        "if !again.is_empty() && refusals == Refusals::WereMet {",
     )
     .among(&[Fault::Stalls])
     .without_kills(),
@@ -27,8 +27,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-late-grant-stays-after-the-release",
         100,
         "keeper/release.rs",
-        "cancel_all(&store, &limit, &[local.request.clone().into()]).await;",
-        "",
+        "cancel_all(&jobs, &requests, Refusals::AreRepeated).await;",
+        "drop((jobs, requests));",
     )
     .among(&[Fault::Stalls])
     .without_kills(),
@@ -558,6 +558,15 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "keeper/release.rs",
         "error.is_shut_down || runtime_with_timers().is_none()",
         "error.is_shut_down || !error.is_passing",
+    )
+    .among(&[Fault::Rights])
+    .without_kills(),
+    mistake(
+        "repeats-have-no-backoff",
+        20,
+        "keeper/repeats.rs",
+        "self.next = Some((why, (alone * 2).min(longest)));",
+        "self.next = Some((why, (alone * 2).min(longest / 100)));",
     )
     .among(&[Fault::Rights])
     .without_kills(),

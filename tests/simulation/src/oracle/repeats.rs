@@ -1,0 +1,65 @@
+//! What a failure costs: a client that the server refuses repeats its releases and cancels ever more seldom.
+
+use std::collections::BTreeMap;
+
+use super::call::{Call, Verb};
+
+/// So many failures of one request are no repeats: its caller, its client and their ends may each try.
+const OWN: u64 = 8;
+
+/// At least so long is the longest pause, of which chance may take away a part.
+const PAUSE_US: i64 = 800_000;
+
+/// A longer time between two calls is a jump of the clock.
+const JUMP_US: i64 = 10_000_000;
+
+/// The releases and cancels that failed, by request.
+#[derive(Debug, Default)]
+pub(super) struct Repeats {
+    failed: BTreeMap<Vec<u8>, Failed>,
+    last_us: i64,
+    /// How much time has passed, without jumps.
+    passed_us: i64,
+}
+
+#[derive(Debug)]
+struct Failed {
+    since_us: i64,
+    times: u64,
+}
+
+impl Repeats {
+    /// What is wrong with a call that the server has answered. `None` if it is none of these.
+    pub(super) fn problem(
+        &mut self,
+        call: &Call<'_>,
+        is_failed: bool,
+        now_us: i64,
+    ) -> Option<Option<String>> {
+        self.passed_us += (now_us - self.last_us).clamp(0, JUMP_US);
+        self.last_us = now_us;
+        let verb = call.script.verb;
+        if !matches!(verb, Verb::Release | Verb::Complete | Verb::Cancel | Verb::GiveBack) {
+            return None;
+        }
+        let locks = call.requests.iter().map(super::call::Request::id);
+        let ids = locks.chain(call.parts.iter().map(|part| part.id));
+        if !is_failed {
+            ids.for_each(|id| _ = self.failed.remove(id));
+            return None;
+        }
+        let mut problem = None;
+        for id in ids {
+            let since_us = self.passed_us;
+            let failed = self.failed.entry(id.to_vec()).or_insert(Failed { since_us, times: 0 });
+            failed.times += 1;
+            let passed_us = self.passed_us - failed.since_us;
+            let most = OWN + u64::try_from(passed_us / PAUSE_US).unwrap_or_default();
+            if failed.times > most {
+                let (times, ms) = (failed.times, passed_us / 1_000);
+                problem = Some(format!("it fails for the {times}th time in {ms} ms"));
+            }
+        }
+        Some(problem)
+    }
+}
