@@ -170,6 +170,7 @@ impl TemplateKey {
     }
 
     /// Panics if an extension has no type.
+    #[track_caller]
     pub(super) fn assert_complete(&self) {
         if let Some(name) = self.names().find(|name| self.type_of(name).is_none()) {
             panic!(

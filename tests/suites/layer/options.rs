@@ -1,10 +1,11 @@
 //! `hold_until` and `on_lost`, with and without a lock that lingers.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::{pending, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use futures_util::{FutureExt, stream};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use leasehold::layer::{HoldUntil, LayerLock, OnLost};
+use leasehold::layer::{HoldUntil, LayerLock, OnLost, path_key, template_key};
 use leasehold::{LeaseHandle, LockLayer, Locks, LossReason, Rate};
 use tokio::time::{advance, sleep};
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -189,10 +190,53 @@ async fn with_finish_a_client_that_goes_away_still_releases() {
     assert!(is_free(&locks, "a").await);
 }
 
-/// With what it panics, if it does.
+thread_local! {
+    /// The file of this thread's last panic.
+    static PANICKED_IN: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// With what it panics, if it does. It panics at a line of this file: that is the user's.
 fn panics(builds: &dyn Fn()) -> Option<String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |panic| {
+            let file = panic.location().map(Location::file).unwrap_or_default();
+            PANICKED_IN.set(file.to_owned());
+            before(panic);
+        }));
+    });
     let panic = catch_unwind(AssertUnwindSafe(builds)).err()?;
-    Some(*panic.downcast::<String>().expect("it has values"))
+    let text = match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => panic.downcast_ref::<&str>().copied().expect("a text").to_owned(),
+    };
+    assert_eq!(PANICKED_IN.take(), file!(), "{text}");
+    Some(text)
+}
+
+#[test]
+fn each_mistake_panics_at_the_line_that_makes_it() {
+    let locks = Locks::in_memory();
+    let mutex = || LockLayer::mutex(&locks, "a");
+    let mistakes: [&dyn Fn(); 13] = [
+        &|| drop(LockLayer::mutex(&locks, template_key("{extension:user}"))),
+        &|| drop(LockLayer::semaphore(&locks, template_key("{extension:user}"), 2)),
+        &|| drop(LockLayer::rw_lock(&locks, template_key("{extension:user}"))),
+        &|| drop(LockLayer::rate(&locks, template_key("{extension:user}"), Rate::per_second(1))),
+        &|| drop(LayerLock::mutex(template_key("{extension:user}"))),
+        &|| drop(template_key("{peer}").extension::<String>("user")),
+        &|| drop(template_key("a:{id}")),
+        &|| drop(path_key("a:{id")),
+        &|| drop(LockLayer::mutex(&locks, "{peer}")),
+        &|| drop(LockLayer::all(&locks, [])),
+        &|| drop(mutex().weight_by(|_| 2)),
+        &|| drop(mutex().limit_by(|_| 2)),
+        &|| drop(LayerLock::mutex("a").rate_by(|_| None)),
+    ];
+    for mistake in mistakes {
+        assert!(panics(mistake).is_some());
+    }
 }
 
 /// The app does not start, instead of refusing each request.
