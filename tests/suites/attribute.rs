@@ -119,6 +119,16 @@ async fn the_client_comes_from_the_scope_or_is_the_installed_one() {
     assert!(waits.is_err(), "outside of the scope it waits for the installed client's lock");
     drop(held);
     which().await.unwrap();
+
+    let (recorder, _guard) = LogRecorder::start(Level::WARN);
+    let (file, line) = (file!(), line!() + 1);
+    installed.install();
+    let text = recorder.text();
+    let places: Vec<_> = text.split_whitespace().filter(|word| word.contains(file)).collect();
+    assert_eq!(places.len(), 2, "{text}");
+    let [at, before] =
+        ["at=", "before="].map(|field| places.iter().find(|it| it.starts_with(field)));
+    assert!(at.unwrap().contains(&format!(":{line}:")) && before.unwrap() != at.unwrap(), "{text}");
 }
 
 /// Holds the first share, and runs the rest inside.

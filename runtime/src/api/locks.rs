@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -253,13 +254,15 @@ impl Locks {
     /// Makes this the client that `#[distributed_lock]` uses in this process, unless the
     /// attribute says `locks = …` or the task runs in a [scope](Self::scope).
     ///
-    /// A second call replaces the client, and logs a warning.
+    /// A second call replaces the client, and logs a warning with both places.
+    #[track_caller]
     pub fn install(&self) {
+        let at = Location::caller();
         // With the lock of ours let go of: a subscriber may ask for the current client.
         let before =
-            INSTALLED.write().unwrap_or_else(PoisonError::into_inner).replace(self.clone());
-        if before.is_some() {
-            tracing::warn!("the installed lock client was replaced");
+            INSTALLED.write().unwrap_or_else(PoisonError::into_inner).replace((self.clone(), at));
+        if let Some((_, before)) = before {
+            tracing::warn!(%at, %before, "the installed lock client was replaced");
         }
     }
 
@@ -297,12 +300,17 @@ impl Locks {
     /// otherwise the [installed](Self::install) one. `None` if there is neither.
     #[must_use]
     pub fn current() -> Option<Self> {
-        let installed = || INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let installed = || {
+            let installed = INSTALLED.read().unwrap_or_else(PoisonError::into_inner);
+            installed.as_ref().map(|(locks, _)| locks.clone())
+        };
         SCOPE.try_with(Clone::clone).ok().or_else(installed)
     }
 }
 
-static INSTALLED: std::sync::RwLock<Option<Locks>> = std::sync::RwLock::new(None);
+/// The installed client, and where it was installed.
+static INSTALLED: std::sync::RwLock<Option<(Locks, &Location<'static>)>> =
+    std::sync::RwLock::new(None);
 
 tokio::task_local! {
     static SCOPE: Locks;
