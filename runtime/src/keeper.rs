@@ -202,6 +202,15 @@ impl Keeper {
         }
     }
 
+    /// Returns true if a lease of this lock is handled. Of more than 1,000, not all are looked at.
+    pub(crate) fn has_lease_of(&self, key: &LockKey) -> bool {
+        match &self.executor {
+            Executor::OnRuntime(on_runtime) => on_runtime.has_lease_of(key),
+            #[cfg(feature = "redis")]
+            Executor::Thread(shared, _) => shared.has_lease_of(key),
+        }
+    }
+
     /// Stops handling a lease that has ended, and leaves its place to the next lease of its turn.
     /// `None`, and nothing has happened, if it has no place to leave.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]

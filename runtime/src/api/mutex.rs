@@ -264,7 +264,8 @@ impl Mutex {
         self.spec.take_idle(Kind::Mutex)
     }
 
-    /// Acquires the lock. While others hold it, waits for at most [`wait`](Self::wait).
+    /// Acquires the lock. While others hold it, waits for at most [`wait`](Self::wait). Bind the lease
+    /// to a name: `let _ = …` [releases it at once](Lease).
     ///
     /// Clients are served in the order in which they came, and so are the tasks of one
     /// client. A client with several waiting tasks hands the lock over among them for at

@@ -12,6 +12,7 @@ impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
         match seconds {
+            0 if self.0.is_zero() => f.write_str("0s"),
             0..60 => write!(f, "{:.1?}", self.0),
             60..3_600 => write!(f, "{}m{:02}s", seconds / 60, seconds % 60),
             3_600..86_400 => write!(f, "{}h{:02}m", seconds / 3_600, seconds / 60 % 60),
@@ -27,7 +28,7 @@ mod tests {
     #[test]
     fn long_times_have_minutes_hours_and_days() {
         for (millis, text) in [
-            (0, "0.0ns"),
+            (0, "0s"),
             (250, "250.0ms"),
             (1_500, "1.5s"),
             (366_000, "6m06s"),

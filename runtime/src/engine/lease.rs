@@ -49,9 +49,10 @@ const TRIES: u32 = 3;
 /// meanwhile, its end waits for the release, for at most 2 seconds. Call
 /// [`release`](Self::release) to learn whether the lock was held to the end.
 ///
-/// **Bind it to a name.** `let _ = mutex.lock().await?` drops the lease in the same statement, and
-/// the compiler says nothing: write `let _lease`, or call [`run`](crate::Mutex::run), which has no
-/// guard to lose. `#![warn(clippy::let_underscore_must_use)]` finds such a line.
+/// **Bind it to a name.** `let _ = mutex.lock().await?` drops the lease in the same statement. The
+/// compiler says nothing about that, and even proposes it where a lease is not used: no library can
+/// change this. Write `let _lease`, or call [`run`](crate::Mutex::run), which has no guard to lose.
+/// `#![warn(let_underscore_drop)]` in your crate finds such lines.
 ///
 /// # Examples
 ///
@@ -65,7 +66,7 @@ const TRIES: u32 = 3;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a lock is released as soon as its lease is dropped: bind it to a name such as `_lease`, and not to `_`"]
+#[must_use = "a lock is released as soon as its lease is dropped: write `let _lease = ...`; `let _ = ...` releases it at once"]
 pub struct Lease {
     shared: Arc<Shared>,
     handle: LeaseHandle,

@@ -41,7 +41,7 @@ use crate::core::timers::check_timers;
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "the locks are released as soon as their leases are dropped: bind them to a name such as `_leases`, and not to `_`"]
+#[must_use = "the locks are released as soon as their leases are dropped: write `let _leases = ...`; `let _ = ...` releases them at once"]
 pub struct LeaseSet {
     /// In the order of their names.
     leases: Vec<Lease>,

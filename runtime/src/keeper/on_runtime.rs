@@ -17,6 +17,7 @@ use tokio::time::sleep_until;
 use super::jobs::Jobs;
 use super::renew;
 use super::timetable::{Timetable, slot_of};
+use crate::core::lock_key::LockKey;
 use crate::core::sync::lock;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::LocalLease;
@@ -76,6 +77,11 @@ impl RuntimeKeeper {
         let timetables = self.timetables();
         leases.extend(timetables.iter().flat_map(|entry| entry.timetable.leases()).cloned());
         leases
+    }
+
+    pub(super) fn has_lease_of(&self, key: &LockKey) -> bool {
+        self.timetables().iter().any(|entry| entry.timetable.has_lease_of(key))
+            || self.with_task().values().any(|local| local.request.key == *key)
     }
 
     /// Handles a lease from now on, on the caller's runtime.

@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 use std::time::Instant;
 
+use crate::core::lock_key::LockKey;
 use crate::core::sync::lock;
 use crate::state::lease::{LocalLease, Slot};
 use crate::store::RequestId;
@@ -86,6 +87,15 @@ impl Timetable {
 
     pub(super) fn leases(&self) -> impl Iterator<Item = &Arc<LocalLease>> {
         self.leases.values()
+    }
+
+    /// Returns true if one of the first leases is of this lock. It searches no more than 1,000, because
+    /// its owner is locked meanwhile.
+    pub(super) fn has_lease_of(&self, key: &LockKey) -> bool {
+        self.leases
+            .values()
+            .take(1_000)
+            .any(|local| local.request.key == *key && !local.has_ended())
     }
 
     /// Takes out the leases that are due, at most `max` of them.

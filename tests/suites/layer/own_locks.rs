@@ -144,8 +144,10 @@ async fn an_error_of_a_wait_for_itself_is_500_too() {
     let lease = locks.mutex("own").lock().await.unwrap();
     let error = locks.scope(lease.run(change())).await.unwrap().unwrap_err();
     lease.release().await.unwrap();
+    let text = error.to_string();
     let LockError::TimedOut { held_by_caller: true, waited, .. } = error else { panic!("{error}") };
     assert_eq!(waited, Duration::ZERO);
+    assert!(text.starts_with("`own` was not acquired: the caller itself holds it"), "{text}");
     let held = locks.mutex("own").lock().await.unwrap();
     let tried = held.run(locks.mutex("own").try_lock()).await.unwrap().unwrap_err();
     assert!(matches!(tried, LockError::Busy { held_by_caller: true, .. }), "{tried}");

@@ -134,3 +134,32 @@ async fn a_wait_behind_others_of_the_process_ends_in_time() {
     second.await.unwrap().release().await.unwrap();
     locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
 }
+
+/// A guard in a variable is in the way of its own task's next call. The client knows that it has the lock,
+/// and nobody else knows who waits for what.
+#[tokio::test]
+async fn a_wait_beside_a_lease_of_the_same_client_says_so() {
+    let server = Server::start();
+    let own = light_client(&server).await;
+    for locks in [Locks::in_memory(), own.clone()] {
+        let short = || locks.mutex("order:1").wait(Duration::from_millis(50));
+        let kept = short().lock().await.unwrap();
+        for _ in 0..2 {
+            let error = short().lock().await.unwrap_err();
+            assert!(matches!(error, LockError::TimedOut { held_by_client: true, .. }), "{error}");
+            let text = error.to_string();
+            assert!(text.contains("this client itself holds it; a caller that keeps the lease in"));
+        }
+        let set = locks.all(["order:1", "order:2"]).wait(Duration::from_millis(50));
+        let error = set.lock().await.unwrap_err();
+        assert!(matches!(error, LockError::TimedOut { held_by_client: true, .. }), "{error}");
+        kept.release().await.unwrap();
+        short().lock().await.unwrap().release().await.unwrap();
+    }
+    let other = light_client(&server).await;
+    let _kept = other.mutex("order:1").lock().await.unwrap();
+    let _of_another_name = own.mutex("order:3").lock().await.unwrap();
+    let error = own.mutex("order:1").wait(Duration::from_millis(50)).lock().await.unwrap_err();
+    assert!(matches!(error, LockError::TimedOut { held_by_client: false, .. }), "{error}");
+    assert!(error.to_string().contains("others held it"), "{error}");
+}

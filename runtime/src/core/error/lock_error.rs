@@ -64,17 +64,18 @@ pub enum LockError {
         key: LockKey,
         /// How long the call has waited.
         waited: Duration,
-        /// True if the caller waited for itself: it runs under a held lease of the same
-        /// lock and the same client, at
-        /// [`LeaseHandle::current`](crate::LeaseHandle::current) or further out, which excludes
-        /// the one it asks for. The permits of a semaphore do so if too few are left for it.
+        /// True if the caller waited for itself: it runs under a held lease of the same lock and
+        /// client, at [`LeaseHandle::current`](crate::LeaseHandle::current) or further out, which
+        /// excludes the one it asks for. Permits do so if too few are left for it.
         ///
-        /// The error comes at once, without a command, if that lease can't end before the
-        /// caller: inside [`Lease::run`](crate::Lease::run), an annotated function, or a request
-        /// under a layer, unless they go on after a loss (`on_lost`). In a
-        /// [`scope`](crate::LeaseHandle::scope) that was carried into another task, the call
-        /// waits first. A lease that no work runs under is not seen.
+        /// The error comes at once, without a command, if that lease can't end before the caller:
+        /// inside [`Lease::run`](crate::Lease::run), an annotated function, or a request under a
+        /// layer, unless they go on after a loss (`on_lost`). In a [`scope`](crate::LeaseHandle::scope)
+        /// that was carried into another task, the call waits first.
         held_by_caller: bool,
+        /// True if this client had the lock when the wait was over: the caller keeps its lease in a
+        /// variable, and waited for itself, or another task has it. 1,000 leases are looked at.
+        held_by_client: bool,
         /// True if it is a semaphore, as in [`Busy`](Self::Busy).
         is_semaphore: bool,
     },

@@ -47,6 +47,7 @@ fn all() -> Vec<LockError> {
             key: key(),
             waited: Duration::from_secs(1),
             held_by_caller: false,
+            held_by_client: false,
             is_semaphore: false,
         },
         Lost { key: key(), reason: LossReason::Expired },

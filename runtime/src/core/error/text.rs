@@ -22,7 +22,8 @@ fn earlier_rate(rate: Rate, retry_after: Duration) -> &'static str {
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Busy { key, held_by_caller: true, .. } => write!(
+            Self::Busy { key, held_by_caller: true, .. }
+            | Self::TimedOut { key, held_by_caller: true, .. } => write!(
                 f,
                 "`{key}` was not acquired: the caller itself holds it, because it runs under a \
                  lease of it; acquire the lock once, around both uses, or use a `reentrant_mutex` \
@@ -37,19 +38,19 @@ impl fmt::Display for LockError {
             ),
             Self::Busy { key, retry_after, kept: false, .. } => write!(
                 f,
-                "`{key}` was not acquired, and the call does not wait: others hold it or wait for \
-                 it; try again later, or let the call wait; a lease that is not renewed ends \
+                "`{key}` was not acquired, and the call does not wait: it is held, or waited for; \
+                 try again later, or let the call wait; a lease that is not renewed ends \
                  within {retry_after}",
                 retry_after = Short(*retry_after)
             ),
-            Self::TimedOut { key, waited, held_by_caller: true, .. } => write!(
+            Self::TimedOut { key, waited, held_by_client: true, .. } => write!(
                 f,
-                "`{key}` was not acquired within {waited}: the caller itself holds it, because \
-                 it runs under a lease of it; acquire the lock once, around both uses, or use a \
-                 `reentrant_mutex` with one owner",
+                "`{key}` was not acquired within {waited}: this client itself holds it; a caller \
+                 that keeps the lease in a variable waits for itself, and has to drop it first; if \
+                 another task has the lease, wait longer, or hold the lock for a shorter time",
                 waited = Short(*waited)
             ),
-            Self::TimedOut { key, waited, held_by_caller: false, .. } => write!(
+            Self::TimedOut { key, waited, .. } => write!(
                 f,
                 "`{key}` was not acquired within {waited}: others held it, or were ahead in \
                  the queue; wait longer, or hold the lock for a shorter time",

@@ -257,11 +257,14 @@ impl<'a> OrderedAcquire<'a> {
     fn error_for_all(&self, error: LockError) -> LockError {
         match error {
             LockError::Busy { key, held_by_caller, is_semaphore, .. }
-            | LockError::TimedOut { key, held_by_caller, is_semaphore, .. }
                 if !self.patience.schedule.is_try() =>
             {
+                let (waited, held_by_client) = (self.patience.waited(), false);
+                LockError::TimedOut { key, waited, held_by_caller, held_by_client, is_semaphore }
+            }
+            LockError::TimedOut { key, held_by_caller, held_by_client, is_semaphore, .. } => {
                 let waited = self.patience.waited();
-                LockError::TimedOut { key, waited, held_by_caller, is_semaphore }
+                LockError::TimedOut { key, waited, held_by_caller, held_by_client, is_semaphore }
             }
             error => error,
         }

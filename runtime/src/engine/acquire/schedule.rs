@@ -198,7 +198,13 @@ impl AskSchedule {
 
     /// The error of a wait that is over.
     pub(super) fn timed_out(&self, key: LockKey) -> LockError {
-        LockError::TimedOut { key, waited: self.waited, held_by_caller: false, is_semaphore: false }
+        LockError::TimedOut {
+            key,
+            waited: self.waited,
+            held_by_caller: false,
+            held_by_client: false,
+            is_semaphore: false,
+        }
     }
 
     /// How long a request pauses that is not in the queue, until a recalled lease may have been

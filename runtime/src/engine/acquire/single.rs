@@ -73,6 +73,9 @@ pub(crate) fn acquire(
             *is_semaphore = is_of_semaphore;
             *held_by_caller = own_lock != OwnLock::No && LeaseHandle::is_around(client.id, key);
         }
+        if let Err(LockError::TimedOut { key, held_by_client, .. }) = &mut result {
+            *held_by_client = client.keeper.has_lease_of(key);
+        }
         attempt.end(|| client.elapsed(begun), &result);
         result.map(Lease::begin_hold)
     }

@@ -18,7 +18,8 @@ use crate::state::lease::LocalLease;
 /// last clone releases it.
 ///
 /// It comes from [`Lease::handle`](crate::Lease::handle), and inside guarded work, however
-/// deep, from [`LeaseHandle::current`].
+/// deep, from [`LeaseHandle::current`]. With the feature `axum`, a handler takes it as an argument.
+/// Without it, axum says no more than that the function is no `Handler`.
 ///
 /// # Examples
 ///
