@@ -67,6 +67,16 @@ fn bytes<D: Buf, E>(frame: Option<&Result<Frame<D>, E>>) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
+/// The size of a body with what was taken of it in advance.
+pub(super) fn with_more(mut hint: SizeHint, bytes: u64) -> SizeHint {
+    // The upper bound first: it is never below the lower one.
+    if let Some(upper) = hint.upper() {
+        hint.set_upper(upper.saturating_add(bytes));
+    }
+    hint.set_lower(hint.lower().saturating_add(bytes));
+    hint
+}
+
 impl<B: Body> HeldBody<B> {
     pub(super) fn new(
         body: B,
@@ -155,13 +165,7 @@ impl<B: Body> HeldBody<B> {
     }
 
     pub(super) fn size_hint(&self) -> SizeHint {
-        let mut hint = self.body.size_hint();
-        // The upper bound first: it is never below the lower one.
-        if let Some(upper) = hint.upper() {
-            hint.set_upper(upper.saturating_add(self.kept));
-        }
-        hint.set_lower(hint.lower().saturating_add(self.kept));
-        hint
+        with_more(self.body.size_hint(), self.kept)
     }
 }
 

@@ -13,6 +13,7 @@ use http::{Request, Version};
 use http_body::{Body as _, Frame, SizeHint};
 
 use super::axum::{Body, BodyError};
+use super::held_body::with_more;
 
 /// A body, and what was read of it.
 pub(super) struct ReadAhead {
@@ -115,12 +116,6 @@ impl http_body::Body for ReadAhead {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let (mut hint, read) = (self.body.size_hint(), self.data.len() as u64);
-        // The upper bound first: it is never below the lower one.
-        if let Some(upper) = hint.upper() {
-            hint.set_upper(upper.saturating_add(read));
-        }
-        hint.set_lower(hint.lower().saturating_add(read));
-        hint
+        with_more(self.body.size_hint(), self.data.len() as u64)
     }
 }
