@@ -27,7 +27,7 @@ pub(crate) mod lock_spec;
 mod ping;
 mod shutdown;
 
-mod absent;
+pub(crate) mod absent;
 #[cfg(feature = "doctor")]
 mod diagnose;
 #[cfg(feature = "faults")]

@@ -1,7 +1,6 @@
 //! Values that everything else uses: names, options, errors and fencing tokens. It depends
 //! on no store and no client.
 
-pub(crate) mod absent;
 pub(crate) mod blocking;
 #[cfg(feature = "calendar")]
 pub(crate) mod calendar;

@@ -2,9 +2,9 @@
 
 use super::Call;
 use super::ending::OnLost;
-use crate::api::lock_options::{common_setters, setters, text_setters};
 #[cfg(not(feature = "calendar"))]
-use crate::core::absent::absent;
+use crate::api::absent::absent;
+use crate::api::lock_options::{common_setters, setters, text_setters};
 
 impl Call {
     setters! {

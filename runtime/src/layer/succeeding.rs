@@ -3,9 +3,9 @@
 use super::lock_layer::LockLayer;
 use super::policy::Policy;
 use super::request_lock::LayerKind;
-use crate::api::lock_options::setters;
 #[cfg(not(feature = "calendar"))]
-use crate::core::absent::absent;
+use crate::api::absent::absent;
+use crate::api::lock_options::setters;
 
 impl<K> LockLayer<K> {
     setters! {
