@@ -64,7 +64,7 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
     if is_limited {
         command = chosen.iter().fold(command, |command, holder| command.holder(holder));
     }
-    let Forced::Released { held, fence } = command.await? else {
+    let Forced::Released { held, told, fence } = command.await? else {
         let text = match lock.kind {
             Some(LockKind::Foreign) => format!("`{}` is not a lock", force.key),
             _ if is_limited && lock.held > 0 => {
@@ -80,7 +80,7 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
     let mut out = anstream::stdout();
     if json {
         let said = json!({
-            "name": force.key, "forced": true, "held": held, "fence": fence.get(), "reason": reason,
+            "name": force.key, "forced": true, "held": held, "told": told, "fence": fence.get(), "reason": reason,
         });
         writeln!(out, "{said}")?;
         return Ok(0);
@@ -88,6 +88,10 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
     let reason = reason.map_or_else(String::new, |reason| format!(" ({})", plain(reason)));
     let holders = counted(held, "holder");
     writeln!(out, "{}: taken from {holders}{reason}", plain(&force.key))?;
+    if told < held {
+        let left = counted(held - told, "holder");
+        tell(&format!("Not told yet: {left}. They learn it from their next renewal."));
+    }
     // Permits have no tokens.
     if lock.kind != Some(LockKind::Semaphore) {
         writeln!(out, "fencing token: {fence}")?;

@@ -159,7 +159,7 @@ pub(super) async fn take(
         return confirmation(&asked, &form, StatusCode::UNPROCESSABLE_ENTITY, problem).await;
     }
     match self::force(&asked, &form).await {
-        Ok(Outcome::Forced(Forced::Released { held, fence }, former)) => {
+        Ok(Outcome::Forced(Forced::Released { held, fence, .. }, former)) => {
             // Debug escapes control characters.
             tracing::warn!(held, %fence, ?reason, "a person took a lock by force in the console");
             tracing::debug!(?name, "the lock that was taken in the console");

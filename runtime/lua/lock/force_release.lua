@@ -1,10 +1,10 @@
 --- lock/force_release: take a lock, of whatever kind, from all its holders.
 ---
---- Safe to send twice: the second finds it free, or held by the next request. The fencing
---- token moves on. A former holder can ask whether the lock was forced, and the first 64 are
---- told to. The first waiter is told to ask, and is served then.
+--- Safe to send twice: the second finds it free, or held by the next request. The fencing token
+--- moves on. A former holder can ask whether the lock was forced, and the first 64 are told to;
+--- lock/tell_forced tells the others. The first waiter is told to ask, and is served then.
 ---
---- INCLUDE record token fields remains waiter queue tell force
+--- INCLUDE record token fields remains waiter queue tell tell_forced force
 ---
 --- KEYS
 ---   1  lock     string   the record
@@ -19,10 +19,11 @@
 ---   2  keep_ms  integer  how long that is remembered
 ---   3  wake     string   the channel for hints, without the client's id
 --- RETURN
----   {1, held, token}  taken from this many; all later tokens are greater than this one
----   {0}               nobody holds it
----   {3}               the key holds something that is no lock
---- COST  O(holders + log waiters)
+---   {1, held, token, told}  taken from this many, of which so many have heard it; all later tokens are
+---                           greater than this one
+---   {0}                     nobody holds it
+---   {3}                     the key holds something that is no lock
+--- COST  O(log holders + log waiters)
 
 local keys = {
   lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], forced = KEYS[5], freed = KEYS[6],

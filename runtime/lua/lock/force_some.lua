@@ -3,7 +3,7 @@
 --- As lock/force_release, but whoever is not named stays. The owner of a reentrant mutex loses all its
 --- holds. The fencing token moves on, unless a writer stays that has it.
 ---
---- INCLUDE record token fields remains waiter queue tell force holder holders
+--- INCLUDE record token fields remains waiter queue tell tell_forced force holder holders
 ---
 --- KEYS
 ---   1  lock     string   the record
@@ -19,9 +19,10 @@
 ---   3  only     string   the holders to take it from, each with a zero byte behind it
 ---   4  wake     string   the channel for hints, without the client's id
 --- RETURN
----   {1, held, token}  taken from this many; no later token of theirs or the next is smaller than it
----   {0}               none of them holds it
----   {3}               the key holds something that is no lock
+---   {1, held, token, told}  taken from this many, of which so many have heard it; no later token of theirs
+---                           or the next is smaller than it
+---   {0}                     none of them holds it
+---   {3}                     the key holds something that is no lock
 --- COST  O(only + log holders + log waiters)
 
 local keys = {
@@ -55,5 +56,4 @@ if not writes or -writes <= now_ms then
   token = next_token(token)
   redis.call('SETRANGE', keys.lock, 36, token)
 end
-tell_forced(keys, taken, #taken, first, now_ms)
-return {1, #taken, tonumber(token)}
+return {1, #taken, tonumber(token), note_forced(keys, taken, #taken, first, now_ms)}

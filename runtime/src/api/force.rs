@@ -16,9 +16,10 @@ impl Locks {
     ///
     /// All leases of the lock are lost with the reason
     /// [`LossReason::Forced`](crate::LossReason), and so are all permits; with
-    /// [`holder`](ForceRelease::holder), only those of some holders. The store
-    /// tells the first 64 holders at once, which cancels their work, usually within
-    /// milliseconds.
+    /// [`holder`](ForceRelease::holder), only those of some holders. The store tells the
+    /// holders, which cancels their work, usually within milliseconds. The lock is free at
+    /// once; with more than 64 holders, the result comes when all are told, 250 at a time.
+    /// [`Forced::Released`](crate::Forced) says how many were told.
     ///
     /// A holder that gets no message learns of it from its next renewal, within a third of
     /// its TTL, or at its deadline with `auto_renew(false)`. No message arrives on a cluster
@@ -40,7 +41,8 @@ impl Locks {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not stop the command: it may still run.
+    /// Dropping the future does not stop the command: it may still run. Holders after the
+    /// first 64 may not be told then.
     ///
     /// # Examples
     ///
@@ -54,7 +56,7 @@ impl Locks {
     /// let old = stuck.fence()?;
     ///
     /// let forced = locks.force_release("order:42").by("ann").why("TICKET-7: it hangs").await?;
-    /// assert!(matches!(forced, Forced::Released { held: 1, fence } if fence > old));
+    /// assert!(matches!(forced, Forced::Released { held: 1, told: 1, fence } if fence > old));
     /// assert_eq!(stuck.lost().await, LossReason::Forced);
     /// assert!(locks.mutex("order:42").try_lock().await.is_ok());
     ///
@@ -75,10 +77,11 @@ impl Locks {
         // This process hands no former lease of the lock over any more.
         self.shared().queues.end_turns(&key);
         let forced = forced.map_err(|error| LockError::store(Step::ForceRelease, &key, error))?;
-        if let Forced::Released { held, .. } = forced {
+        if let Forced::Released { held, told, .. } = forced {
             tracing::warn!(
                 lock = key.log_label(),
                 held,
+                told,
                 by = by.text(),
                 why = why.as_ref().map(Note::text),
                 "a lock was taken from its holders by force"

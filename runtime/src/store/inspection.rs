@@ -258,6 +258,9 @@ pub enum Forced {
     Released {
         /// How many holders lost it.
         held: u64,
+        /// How many of them were told, and so know it in a moment. The others learn it from their next
+        /// renewal.
+        told: u64,
         /// A token greater than those of all former holders, and not greater than those of
         /// all later ones. A resource that has seen it refuses the former holders. If readers lost a
         /// lock that their owner goes on to write, it is that writer's.

@@ -27,6 +27,7 @@ mod encode;
 mod endpoint;
 mod errors;
 mod external_pool;
+mod former_holders;
 mod handshake;
 mod hints;
 mod holder;

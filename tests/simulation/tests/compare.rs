@@ -138,12 +138,7 @@ fn wording(detail: &str) -> String {
     for (of_one, of_all) in [
         ("invalid expire time in set", "invalid expire time in 'set' command"),
         ("invalid expire time in pexpire", "invalid expire time in 'pexpire' command"),
-        ("for zunionstore", "for 'zunionstore' command"),
         ("size (512mb)", "size (proto-max-bulk-len)"),
-        (
-            "at least 1 input key is needed for zunionstore/zinterstore",
-            "at least 1 input key is needed for 'zunionstore' command",
-        ),
     ] {
         if text == of_one || !text.contains(of_all) {
             text = text.replace(of_one, of_all);
@@ -325,13 +320,7 @@ fn any(kind: u8, to: Build<'_>) -> Build<'_> {
             to.perhaps(3, |to| to.one_of(&["LIMIT", "limit"]).index().index())
                 .perhaps(2, |to| to.one_of(&["WITHSCORES", "withscores"]))
         }
-        30 => to
-            .one_of(&["ZUNIONSTORE"])
-            .key()
-            .one_of(&["1", "2", "2", "0", "x", "9"])
-            .key()
-            .key()
-            .perhaps(2, |to| to.one_of(&["AGGREGATE"]).one_of(&["MAX", "MIN", "SUM", "FOO"])),
+        30 => to.one_of(&["RENAME"]).key().key(),
         31 => to
             .one_of(&["SCAN"])
             .one_of(&["0"])

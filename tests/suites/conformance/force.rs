@@ -45,7 +45,7 @@ pub(super) async fn every_kind_is_taken_by_force(backend: &dyn Backend) {
         let holder = client.owned(kind, "me", LONG);
         let token = granted(backend, &holder).await;
         assert!(!was_forced(backend, &holder).await);
-        let Forced::Released { held: 1, fence } = forced(backend).await else {
+        let Forced::Released { held: 1, fence, .. } = forced(backend).await else {
             panic!("{kind:?} is held");
         };
         assert!(u64::from(fence) > token);
@@ -316,7 +316,7 @@ pub(super) async fn readers_stay_when_their_writer_is_forced(backend: &dyn Backe
     let writer = with_note(client.owned(Kind::Write, "me", LONG), "writes");
     let token = granted(backend, &writer).await;
     let forced = forced_from(backend, "writes").await;
-    let Forced::Released { held: 1, fence } = forced else { panic!("{forced:?}") };
+    let Forced::Released { held: 1, fence, .. } = forced else { panic!("{forced:?}") };
     assert!(u64::from(fence) > token);
     assert_eq!(renewed(backend, &reader).await, Renewal::Renewed);
     // Nobody writes any more, so others may read.

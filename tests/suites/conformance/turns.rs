@@ -155,10 +155,10 @@ pub(super) async fn force_leaves_a_block(backend: &dyn Backend) {
         let [holder, waiter, late] = requests(kind, LONG);
         tokens.next(granted(backend, &holder).await);
         waits(backend, &waiter, LIVE).await;
-        let Forced::Released { held: 1, fence } = forced(backend).await else { panic!("held") };
+        let Forced::Released { held: 1, fence, .. } = forced(backend).await else { panic!("held") };
         tokens.next(fence.get());
         tokens.next(granted(backend, &waiter).await);
-        let Forced::Released { held: 1, fence } = forced(backend).await else { panic!("held") };
+        let Forced::Released { held: 1, fence, .. } = forced(backend).await else { panic!("held") };
         tokens.next(fence.get());
         tokens.next(granted(backend, &late).await);
         ended(backend, &late).await;

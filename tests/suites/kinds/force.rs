@@ -73,7 +73,8 @@ async fn a_stuck_holder_is_forced_while_others_go_on() {
         assert_eq!(waiting.holders[0].fence, Some(fence));
 
         let begun = Instant::now();
-        let Forced::Released { held: 1, fence: moved } = operator.force_release("a").await.unwrap()
+        let Forced::Released { held: 1, fence: moved, .. } =
+            operator.force_release("a").await.unwrap()
         else {
             panic!("it is held");
         };

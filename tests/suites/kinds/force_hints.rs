@@ -90,24 +90,48 @@ async fn in_memory_a_forced_holder_hears_of_it_at_once() {
 }
 
 #[tokio::test]
-async fn many_holders_hear_of_a_force_and_the_rest_renew() {
+async fn all_holders_hear_of_a_force() {
+    const HOLDERS: u32 = 1_000;
     let server = Server::start();
     let (locks, operator) = (light_client(&server).await, light_client(&server).await);
-    let semaphore = locks.semaphore("a", 100).ttl(LONG);
-    let permits = join_all((0..70).map(|_| semaphore.acquire())).await;
+    let semaphore = locks.semaphore("a", HOLDERS).ttl(LONG);
+    let permits = join_all((0..HOLDERS).map(|_| semaphore.acquire())).await;
     let permits: Vec<_> = permits.into_iter().map(Result::unwrap).collect();
     let forced = operator.force_release("a").await.unwrap();
-    assert!(matches!(forced, Forced::Released { held: 70, .. }), "{forced:?}");
-    let lost = || permits.iter().filter(|permit| !permit.is_held()).count();
-    let told = async {
-        while lost() < 64 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    timeout(SOON, told).await.expect("64 are told");
-    let left = permits.iter().find(|permit| permit.is_held()).expect("the others ask later");
-    assert!(left.renew().await.is_err());
-    assert_eq!(lost(), 65);
+    assert!(matches!(forced, Forced::Released { held: 1_000, told: 1_000, .. }), "{forced:?}");
+    let all_lost = join_all(permits.iter().map(Lease::lost));
+    let reasons = timeout(SOON, all_lost).await.expect("all are told");
+    assert!(reasons.iter().all(|reason| *reason == LossReason::Forced));
+    // Those who lost it before are told once more, and do not count.
+    let again = join_all((0..100).map(|_| semaphore.acquire())).await;
+    assert!(again.iter().all(Result::is_ok));
+    let forced = operator.force_release("a").await.unwrap();
+    assert!(matches!(forced, Forced::Released { held: 100, told: 100, .. }), "{forced:?}");
+}
+
+/// They are more than one script could go through without holding up the server.
+#[tokio::test]
+async fn fifty_thousand_holders_lose_their_lock_in_one_step() {
+    const HOLDERS: u32 = 50_000;
+    let server = Server::start();
+    let operator = light_client(&server).await;
+    let permit = operator.semaphore("a", HOLDERS + 1).ttl(LONG).acquire().await.unwrap();
+    let mut redis = server.redis().await;
+    let of_others = r"local ends = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+        for at = 1, ARGV[1] do
+            local id = string.format('AAAAAAAAAAAAAAAAAAAAAA%012x', at)
+            redis.call('ZADD', KEYS[1], ends[#ends], id, -1, '^' .. id)
+        end";
+    let mut others = redis::cmd("EVAL");
+    others.arg(of_others).arg(1).arg("leasehold:holders:{a}").arg(HOLDERS);
+    others.exec_async(&mut redis).await.unwrap();
+    let forced = operator.force_release("a").await.unwrap();
+    let all = u64::from(HOLDERS) + 1;
+    assert!(matches!(forced, Forced::Released { held, told: 1, .. } if held == all), "{forced:?}");
+    assert_eq!(permit.lost().await, LossReason::Forced);
+    let left: bool =
+        redis::cmd("EXISTS").arg("leasehold:holders:{a}").query_async(&mut redis).await.unwrap();
+    assert!(!left);
 }
 
 /// Without the hint the next renewal or the deadline finds the loss, as with any loss.

@@ -91,9 +91,11 @@ impl Likeness {
                 self.are_infos_alike(name, memory, redis)
             }
             (
-                Answer::Forced(Forced::Released { held: first, fence: memory }),
-                Answer::Forced(Forced::Released { held: second, fence: redis }),
-            ) => first == second && self.same_token(name, memory.get(), redis.get()),
+                Answer::Forced(Forced::Released { held: first, told: heard, fence: memory }),
+                Answer::Forced(Forced::Released { held: second, told, fence: redis }),
+            ) => {
+                (first, heard) == (second, told) && self.same_token(name, memory.get(), redis.get())
+            }
             (Answer::Forced(memory), Answer::Forced(redis)) => memory == redis,
             _ => false,
         };

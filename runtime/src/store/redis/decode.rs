@@ -132,8 +132,8 @@ fn ended(answer: &[u64]) -> Option<Ended> {
 
 fn forced(answer: &[u64]) -> Option<Forced> {
     Some(match *answer {
-        [0] | [1, 0, _] => Forced::NotHeld,
-        [1, held, token] => Forced::Released { held, fence: Fence::new(token) },
+        [0] | [1, 0, ..] => Forced::NotHeld,
+        [1, held, token, told] => Forced::Released { held, told, fence: Fence::new(token) },
         [3] => Forced::Foreign,
         _ => return None,
     })

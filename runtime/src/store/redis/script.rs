@@ -284,11 +284,12 @@ scripts! {
     LOCK_LIST = "lock/list" reads_all ["record", "token", "fields"] (; prefix, match, literal, cursor, count, of);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holder", "holders"] (lock, holders; owner);
     LOCK_FORCE_RELEASE = "lock/force_release" frees
-        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "force"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "tell_forced", "force"]
         (lock, holders, queue, waiters, forced, freed, tokens; said, keep_ms, wake);
     LOCK_FORCE_SOME = "lock/force_some" frees
-        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "force", "holder", "holders"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "tell_forced", "force", "holder", "holders"]
         (lock, holders, queue, waiters, forced, freed, tokens; said, keep_ms, only, wake);
+    LOCK_TELL_FORCED = "lock/tell_forced" frees ["tell_forced"] (forced; from, most, wake);
     LOCK_KEEP_OFFER = "lock/keep_offer" frees ["record", "token", "fields", "waiter", "queue", "holder", "prolong"]
         (lock, holders; holder, until_ms);
     LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);

@@ -15,7 +15,7 @@ use super::limits::limit;
 use super::replicated::{Replicated, ReplicatedCommand, Unconfirmed};
 use super::settings::Settings;
 use super::transport::Transport;
-use super::{decode, inspect, limit_overrides, listing};
+use super::{decode, former_holders, inspect, limit_overrides, listing};
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
@@ -156,7 +156,13 @@ impl RedisStore {
             }
             LockCommand::ForceRelease(force) => {
                 let answer = transport.send(self.encoder.force_release(key, &force), limit);
-                Box::pin(async move { decode::to_force(answer.await) })
+                let (encoder, key) = (self.encoder.clone(), key.clone());
+                Box::pin(async move {
+                    let answer = decode::to_force(answer.await)?;
+                    let Answer::Forced(forced) = answer else { return Ok(answer) };
+                    let tell = |from| transport.send(encoder.tell_forced(&key, from), limit);
+                    Ok(former_holders::tell(forced, tell).await.into())
+                })
             }
             LockCommand::RunAgain { by, why } => {
                 let answer = transport.send(self.encoder.run_again(key, &by, why.as_ref()), limit);

@@ -59,9 +59,10 @@ fn force_some(lock: &mut LockState, only: &[RequestId], context: &mut Context<'_
     }
     let first = lock.queue.first(now);
     lock.forced.note(named.iter().copied(), now);
+    let mut told = 0;
     for (id, _) in &named {
         lock.holders.take_out(*id);
-        context.tell(id.client(), Hint::Forced { id: *id });
+        told += u64::from(context.tell(id.client(), Hint::Forced { id: *id }));
     }
     let mut token = lock.token();
     // A writer that stays has it.
@@ -74,7 +75,7 @@ fn force_some(lock: &mut LockState, only: &[RequestId], context: &mut Context<'_
     if let Some((first, _)) = first {
         context.tell(first.client(), Hint::Free { id: first });
     }
-    Forced::Released { held: count(named.iter()), fence: Fence::new(token.number) }
+    Forced::Released { held: count(named.iter()), told, fence: Fence::new(token.number) }
 }
 
 fn force_all(lock: &mut LockState, context: &mut Context<'_>) -> Forced {
@@ -82,20 +83,18 @@ fn force_all(lock: &mut LockState, context: &mut Context<'_>) -> Forced {
     let Some(Record { kind, status, ended, until, .. }) = lock.record.clone() else {
         return Forced::NotHeld;
     };
-    let held = match status {
+    let mut tell = |id: RequestId| u64::from(context.tell(id.client(), Hint::Forced { id }));
+    let (held, told) = match status {
         Status::Free => return Forced::NotHeld,
         Status::One { id, .. } | Status::Kept { id } => {
             lock.forced.note([(id, until)].into_iter(), now);
-            context.tell(id.client(), Hint::Forced { id });
-            1
+            (1, tell(id))
         }
         Status::Many { .. } => {
             let holders = std::mem::take(&mut lock.holders);
             lock.forced.note(holders.live(now).map(|(id, holder)| (id, holder.deadline)), now);
-            for (id, _) in holders.live(now).take(BATCH) {
-                context.tell(id.client(), Hint::Forced { id });
-            }
-            count(holders.live(now))
+            let told = holders.live(now).map(|(id, _)| tell(id)).sum();
+            (count(holders.live(now)), told)
         }
     };
     let (first, token) = (lock.queue.first(now), context.next_token(lock.token()));
@@ -107,7 +106,7 @@ fn force_all(lock: &mut LockState, context: &mut Context<'_>) -> Forced {
     }
     match held {
         0 => Forced::NotHeld,
-        held => Forced::Released { held, fence: Fence::new(token.number) },
+        held => Forced::Released { held, told, fence: Fence::new(token.number) },
     }
 }
 

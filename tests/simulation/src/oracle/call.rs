@@ -67,9 +67,8 @@ impl Verb {
             "take" => Self::Take,
             "give_back" => Self::GiveBack,
             "inspect" | "is_held_by" | "was_forced" => Self::Looks,
-            "list" | "prefixes" | "introduce" | "describe" | "read" | "change" | "tell_all" => {
-                Self::Other
-            }
+            "list" | "prefixes" | "introduce" | "describe" | "read" | "change" | "tell_all"
+            | "tell_forced" => Self::Other,
             _ => return None,
         })
     }

@@ -69,6 +69,7 @@ const COMMANDS: &[Command] = &[
     command("PERSIST", 2, Access::Writes, keys::persist),
     command("PEXPIRE", 3, Access::Writes, keys::pexpire),
     command("PTTL", 2, Access::Reads, keys::pttl),
+    command("RENAME", 3, Access::Writes, keys::rename),
     command("RPUSH", -3, Access::Grows, keys::rpush),
     command("SCAN", -2, Access::Reads, keys::scan),
     command("SET", -3, Access::Grows, strings::set),
@@ -87,7 +88,6 @@ const COMMANDS: &[Command] = &[
     command("ZREM", -3, Access::Writes, sorted_sets::zrem),
     command("ZREMRANGEBYSCORE", 4, Access::Writes, sorted_sets::zremrangebyscore),
     command("ZSCORE", 3, Access::Reads, sorted_sets::zscore),
-    command("ZUNIONSTORE", -4, Access::Grows, sorted_sets::zunionstore),
 ];
 
 /// Finds a command on data by the name that a client sent.

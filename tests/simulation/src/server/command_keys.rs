@@ -16,7 +16,7 @@ pub(super) fn keys<'a>(name: &str, args: &'a [Vec<u8>]) -> Vec<&'a [u8]> {
         "DBSIZE" | "FLUSHALL" | "KEYS" | "SCAN" | "TIME" | "PUBLISH" => Vec::new(),
         "DEL" | "EXISTS" | "MGET" | "SSUBSCRIBE" | "SUNSUBSCRIBE" | "UNLINK" => all(1, args.len()),
         "EVAL" | "EVALSHA" => all(3, counted(2)),
-        "ZUNIONSTORE" => [all(1, 1), all(3, counted(2))].concat(),
+        "RENAME" => all(1, 2),
         "SPUBLISH" => all(1, 1),
         name if super::command::find(name.as_bytes()).is_some() => all(1, 1),
         _ => Vec::new(),

@@ -24,6 +24,17 @@ pub(super) fn del(context: &mut Context<'_>, args: &[Vec<u8>]) -> Answer {
     Ok(Reply::count(args[1..].iter().filter(remove).count()))
 }
 
+pub(super) fn rename(context: &mut Context<'_>, args: &[Vec<u8>]) -> Answer {
+    let now_ms = context.now_ms();
+    let Some(entry) = context.keyspace.get(&args[1], now_ms) else {
+        return Err(Reply::error("ERR no such key"));
+    };
+    let (value, expires_ms) = (entry.value.clone(), entry.expires_ms);
+    context.keyspace.delete(&args[1]);
+    context.keyspace.set(&args[2], value, expires_ms);
+    Ok(Reply::Ok)
+}
+
 pub(super) fn flush(context: &mut Context<'_>, _: &[Vec<u8>]) -> Answer {
     context.keyspace.clear();
     Ok(Reply::Ok)

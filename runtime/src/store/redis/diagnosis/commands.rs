@@ -58,6 +58,7 @@ rights! {
     "exists" Locks ["EXISTS" "KEY"];
     "pexpire" Locks ["PEXPIRE" "KEY" "1000"];
     "pttl" Locks ["PTTL" "KEY"];
+    "rename" Locks ["RENAME" "KEY" "KEY"];
     "time" Locks ["TIME"];
     "hexists" Locks ["HEXISTS" "KEY" "f"];
     "hgetall" Limits ["HGETALL" "KEY"];
@@ -74,7 +75,6 @@ rights! {
     "zrem" Locks ["ZREM" "KEY" "m"];
     "zremrangebyscore" Locks ["ZREMRANGEBYSCORE" "KEY" "0" "1"];
     "zscore" Locks ["ZSCORE" "KEY" "m"];
-    "zunionstore" Locks ["ZUNIONSTORE" "KEY" "1" "KEY"];
     "unlink" Locks ["UNLINK" "KEY"];
     "publish" Messages ["PUBLISH" "CHANNEL" ""];
     "subscribe" Messages [];

@@ -7,7 +7,7 @@ use crate::store::redis::encoded::Encoded;
 use crate::store::redis::hints::AGAIN;
 use crate::store::redis::holder::owner_suffix;
 use crate::store::redis::limit_overrides as limits;
-use crate::store::redis::{listing, script};
+use crate::store::redis::{former_holders, listing, script};
 use crate::store::{Force, LimitCommand, ListOf, MOST_LIMITS, NOTES_KEPT, Note, Owner};
 
 /// Who does something, and why, as it is stored.
@@ -52,6 +52,12 @@ impl Encoder {
             self.lock(key, &script::LOCK_FORCE_SOME).arg(said).millis(NOTES_KEPT).arg(only)
         };
         command.arg(&*self.channel(key))
+    }
+
+    /// Tells holders from which the lock was taken by force, after so many that were told.
+    pub(in crate::store::redis) fn tell_forced(&self, key: &LockKey, from: u64) -> Encoded {
+        let command = self.lock(key, &script::LOCK_TELL_FORCED).number(from);
+        command.number(former_holders::MOST).arg(&*self.channel(key))
     }
 
     pub(in crate::store::redis) fn run_again(

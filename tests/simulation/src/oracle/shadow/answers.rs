@@ -102,7 +102,7 @@ fn ended(ended: Ended, says_left: bool) -> Vec<i64> {
 
 pub(super) fn forced(forced: Forced) -> Vec<i64> {
     match forced {
-        Forced::Released { held, fence } => vec![1, int(held), int(fence.get())],
+        Forced::Released { held, told, fence } => vec![1, int(held), int(fence.get()), int(told)],
         Forced::NotHeld => vec![0],
         _ => vec![3],
     }

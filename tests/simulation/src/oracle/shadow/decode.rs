@@ -120,7 +120,9 @@ pub(super) fn picture(stored: &Stored) -> Option<Picture> {
         return None;
     }
     picture.queue_until = stored.queue.as_ref().and_then(|queue| expiry(queue.expires_ms));
-    for (name, until_ms) in stored.forced.iter().flat_map(|set| &set.value) {
+    // What has another score was no holder.
+    let forced = stored.forced.iter().flat_map(|set| &set.value);
+    for (name, until_ms) in forced.filter(|(_, until_ms)| *until_ms > 0) {
         picture.forced.push((id(name.get(..34)?)?, at(*until_ms)));
     }
     if let Some(intent) = &stored.intent {
