@@ -37,9 +37,11 @@ local function force_all(keys, rec)
   else
     taken = redis.call('ZRANGE', keys.holders, '(' .. now_ms, '+inf', 'BYSCORE', 'LIMIT', 0, 64)
     held = redis.call('ZCOUNT', keys.holders, '(' .. now_ms, '+inf')
-    -- A rename takes no longer for many holders. Of those who lost it before, a thousand stay noted.
+    -- A rename takes no longer for many holders. Of those who lost it before, 250 stay noted.
     local before =
-      redis.call('ZRANGE', keys.forced, '+inf', '(' .. now_ms, 'BYSCORE', 'REV', 'LIMIT', 0, 1000, 'WITHSCORES')
+      redis.call('ZRANGE', keys.forced, '+inf', '(' .. now_ms, 'BYSCORE', 'REV', 'LIMIT', 0, 250, 'WITHSCORES')
+    -- A rename would delete it at once.
+    if held > 0 and redis.call('ZCARD', keys.forced) > 250 then redis.call('UNLINK', keys.forced) end
     if held > 0 then redis.call('RENAME', keys.holders, keys.forced) else redis.call('UNLINK', keys.holders) end
     redis.call('PEXPIRE', keys.forced, expiry_ms)
     for at = 1, #before, 2 do redis.call('ZADD', keys.forced, 'GT', before[at + 1], before[at]) end

@@ -10,10 +10,11 @@
 ---   3  wake    string   the channel for hints, without the client's id
 --- RETURN
 ---   {count, told}  how many holders it has seen, and how many of their clients heard it
---- COST  O(log holders + from + most)
+--- COST  O(log holders + most)
 
 local forced, from, most, wake = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
--- What has another score is no holder.
-local holders = redis.call('ZRANGE', forced, '(0', '+inf', 'BYSCORE', 'LIMIT', from, most)
+-- What has a score below 0 is no holder. By rank, the last ones are found as soon as the first.
+local first = redis.call('ZCOUNT', forced, '-inf', 0) + from
+local holders = redis.call('ZRANGE', forced, first, first + most - 1)
 return {#holders, tell_forced(wake, holders)}
