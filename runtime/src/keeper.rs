@@ -35,8 +35,8 @@ pub(crate) use self::jobs::Counted;
 use self::jobs::{Job, Jobs};
 pub(crate) use self::loss::{loss_reason, report_late_loss};
 use self::on_runtime::RuntimeKeeper;
-pub(crate) use self::pending_releases::Earlier;
-use self::pending_releases::{Ends, PendingReleases};
+use self::pending_releases::PendingReleases;
+pub(crate) use self::pending_releases::{Earlier, Ends};
 use self::release::Cancelled;
 pub(crate) use self::release::{UnknownOutcome, late};
 pub(crate) use self::renew::{RenewOutcome, renew};
@@ -50,7 +50,7 @@ use crate::core::panics::caught;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::{Shutdown, ShutdownReport};
-use crate::store::{Answer, Request, Store, StoreError, StoreFuture};
+use crate::store::{Answer, Store, StoreError, StoreFuture};
 
 /// A handle to a client's keeper. All clones share one keeper.
 #[derive(Clone, Debug)]
@@ -287,12 +287,8 @@ impl Keeper {
         self.cancel_as(Ends::Request, requests, in_flight, outcome);
     }
 
-    /// Gives an idle lease back in the background.
-    pub(crate) fn release_idle_later(&self, request: Request, outcome: UnknownOutcome) {
-        self.cancel_as(Ends::IdleLease, vec![request.into()], None, outcome);
-    }
-
-    fn cancel_as(
+    /// The same, for what these are.
+    pub(crate) fn cancel_as(
         &self,
         ends: Ends,
         requests: Vec<ToCancel>,

@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// What one of them ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(crate) enum Ends {
     /// A lease, which the shutdown counts as one.
     Lease,
     /// A lease that was idle: its last holder has counted it out.

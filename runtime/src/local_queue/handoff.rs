@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::spec::LeaseSpec;
 use crate::client::Client;
 use crate::core::fence::Fence;
-use crate::keeper::{Keeper, UnknownOutcome};
+use crate::keeper::{Ends, UnknownOutcome};
 use crate::state::lease::{Grant, GrantTimes, LocalLease, Slot};
 use crate::store::{Request, validity};
 
@@ -147,15 +147,15 @@ impl Handoff {
 
     /// Cancels its request: nobody takes it up.
     pub(super) fn cancel(mut self) {
-        self.give_up(cancel);
+        self.give_up(Ends::Request);
     }
 
     /// Gives its lease back, which was idle.
     pub(super) fn release_idle(mut self) {
-        self.give_up(Keeper::release_idle_later);
+        self.give_up(Ends::IdleLease);
     }
 
-    fn give_up(&mut self, by: impl FnOnce(&Keeper, Request, UnknownOutcome)) {
+    fn give_up(&mut self, ends: Ends) {
         if let Some(request) = self.request.take()
             && let Some(ClientActivity(client)) = &self.activity
         {
@@ -163,19 +163,15 @@ impl Handoff {
                 client.keeper.give_up_place(place);
             }
             let outcome = UnknownOutcome::new(self.times.unanswered_since, client.store.now());
-            by(&client.keeper, request, outcome);
+            client.keeper.cancel_as(ends, vec![request.into()], None, outcome);
         }
     }
-}
-
-fn cancel(keeper: &Keeper, request: Request, outcome: UnknownOutcome) {
-    keeper.cancel_later(vec![request.into()], None, outcome);
 }
 
 impl Drop for Handoff {
     /// A backstop: its queue is dropped with the client, or a task is dropped before it has made a
     /// lease of it.
     fn drop(&mut self) {
-        self.give_up(cancel);
+        self.give_up(Ends::Request);
     }
 }

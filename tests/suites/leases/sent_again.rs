@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use leasehold::{Lease, LeaseSet, LockError, Locks};
+use leasehold::{Lease, LeaseSet, LockError, Locks, Released};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::refusing::Refusing;
 use leasehold_tests::server::Server;
@@ -14,10 +14,28 @@ const LONG: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(20);
 
 /// What is held, until it is dropped.
-#[expect(dead_code, reason = "it is only dropped")]
 enum Guard {
     One(Lease),
     Set(LeaseSet),
+}
+
+/// Whether what is held is dropped, or is idle before the next comes.
+#[derive(Clone, Copy, PartialEq)]
+enum Ends {
+    Dropped,
+    Idle,
+}
+
+impl Guard {
+    async fn end(self, ends: Ends) {
+        match self {
+            Self::One(lease) if ends == Ends::Idle => {
+                assert_eq!(lease.release().await.unwrap(), Released::Lingers);
+            }
+            Self::One(lease) => drop(lease),
+            Self::Set(leases) => drop(leases),
+        }
+    }
 }
 
 /// A way to hold the name.
@@ -52,15 +70,20 @@ const WAYS: &[Way] = ways! {
 async fn go_through(
     (proxies, url): (&[Refusing], &str),
     (count, error): (usize, Option<&str>),
-    first: &Way,
+    (first, ends): (&Way, Ends),
 ) -> Vec<String> {
     let locks = Locks::connect(url).await.unwrap();
     let mut refused = Vec::new();
     for then in WAYS {
         let name = format!("{error:?}, {}, {}", first.0, then.0);
         let before = first.1(locks.clone(), name.clone()).await.expect("it is free");
-        proxies[0].refuse_next(count, &name, error);
-        drop(before);
+        if ends == Ends::Idle {
+            before.end(ends).await;
+            proxies[0].refuse_next(count, &name, error);
+        } else {
+            proxies[0].refuse_next(count, &name, error);
+            before.end(ends).await;
+        }
         let next = timeout(SOON, then.1(locks.clone(), name.clone())).await.expect(&name);
         // An idle lease of the same kind is taken up without a second command.
         assert!(count > 1 || proxies[0].has_refused(&name), "{name}: it sent nothing");
@@ -71,9 +94,15 @@ async fn go_through(
 
 /// Goes through all pairs. Each first way has a client of its own, so that only two commands are under
 /// way.
-async fn go_through_all(to: (&[Refusing], &str), count: usize, errors: &[Option<&str>]) {
-    let pairs = errors.iter().flat_map(|error| WAYS.iter().map(move |way| (error, way)));
-    let all = pairs.map(|(error, way)| go_through(to, (count, *error), way));
+async fn go_through_all(
+    to: (&[Refusing], &str),
+    count: usize,
+    errors: &[Option<&str>],
+    ends: Ends,
+) {
+    let firsts = || WAYS.iter().filter(|way| ends == Ends::Dropped || way.0.contains("linger"));
+    let pairs = errors.iter().flat_map(|error| firsts().map(move |way| (error, way)));
+    let all = pairs.map(|(error, way)| go_through(to, (count, *error), (way, ends)));
     let refused: Vec<_> = join_all(all).await.into_iter().flatten().collect();
     assert!(refused.is_empty(), "{} were refused: {refused:#?}", refused.len());
 }
@@ -92,7 +121,16 @@ async fn a_command_that_is_sent_again_refuses_nothing_that_comes_later() {
     let server = Server::start();
     let proxies = Refusing::before([server.port()]).await;
     let url = format!("redis://127.0.0.1:{}", proxies[0].port());
-    go_through_all((&proxies, &url), 1, &ERRORS).await;
+    go_through_all((&proxies, &url), 1, &ERRORS, Ends::Dropped).await;
+}
+
+/// The first command is the one that comes later, and the second gives the idle lease back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_lease_that_is_given_back_late_refuses_nothing() {
+    let server = Server::start();
+    let proxies = Refusing::before([server.port()]).await;
+    let url = format!("redis://127.0.0.1:{}", proxies[0].port());
+    go_through_all((&proxies, &url), 2, &ERRORS, Ends::Idle).await;
 }
 
 /// A lease lingers only once its client hears of recalls, so its command is the second after the drop.
@@ -107,5 +145,5 @@ async fn a_command_that_is_redirected_refuses_nothing_that_comes_later() {
     let [moved, asking] = ["MOVED", "ASK"].map(|how| format!("{how} 1 {}", nodes[1]));
     let mut errors = vec![Some(&*moved), Some(&*asking)];
     errors.extend(ERRORS);
-    go_through_all((&proxies, &url), 2, &errors).await;
+    go_through_all((&proxies, &url), 2, &errors, Ends::Dropped).await;
 }

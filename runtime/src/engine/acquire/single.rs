@@ -238,7 +238,7 @@ impl Acquisition<'_> {
         let Self { shared, pending: Some(pending), admission, attempt } = self else {
             return Err(LockError::ShutDown);
         };
-        let (mut is_logged, mut is_queued) = (false, admission.is_none());
+        let (mut is_logged, mut is_queued, mut give_backs) = (false, admission.is_none(), 3);
         loop {
             if pending.is_shut_down() {
                 return Err(LockError::ShutDown);
@@ -262,8 +262,16 @@ impl Acquisition<'_> {
                     admission.tell_done(asked, *done);
                 }
             }
+            // Its own idle leases need no message to go. Others here may keep new ones.
+            let gives_back = give_backs > 0
+                && (refusal.is_refusal() || matches!(refusal, NotGranted::Recalled { .. }))
+                && shared.queues.give_back_idle(pending.key());
+            if gives_back {
+                give_backs -= 1;
+                schedule.earlier = shared.client.keeper.releases.earlier();
+            }
             // If this client has releases under way, it asks again after their answers.
-            if refusal.is_refusal()
+            if (gives_back || refusal.is_refusal())
                 && let Some(earlier) = schedule.earlier.take()
             {
                 Box::pin(shared.client.keeper.releases.answered(pending.key(), earlier)).await;

@@ -69,7 +69,13 @@ impl LocalQueues {
         let about = (self, name.clone(), turn);
         let asking = Asking::new(about, request.clone(), last, since, subscription, usage);
         if let Some(asking) = asking {
-            self.client.keeper.spawn(settle(self.clone(), name.clone(), asking, usage));
+            // Whoever is refused meanwhile waits for the answer.
+            let counted = self.client.keeper.begin_release(&request.key);
+            let settled = settle(self.clone(), name.clone(), asking, usage);
+            self.client.keeper.spawn(async move {
+                settled.await;
+                drop(counted);
+            });
         } else {
             self.end(name, turn);
             self.cancel(request, since);
@@ -82,15 +88,24 @@ impl LocalQueues {
         self.client.keeper.cancel_later(vec![request.into()], None, outcome);
     }
 
-    /// Ends the idle leases of a queue, and lets those in use be handed on for one more turn.
-    pub(super) fn recall(self: &Arc<Self>, name: &QueueName, is_wanted: bool) {
+    /// Gives back the idle leases of a lock that this client itself was refused, perhaps because of them.
+    /// Returns true if there were any, or if the store is asked about some.
+    pub(crate) fn give_back_idle(self: &Arc<Self>, key: &LockKey) -> bool {
+        names(key).map(|name| self.recall(&name, false)).contains(&true)
+    }
+
+    /// Ends the idle leases of a queue, and lets those in use be handed on for one more turn. Returns
+    /// true if there were idle ones, or some that the store is asked about.
+    pub(super) fn recall(self: &Arc<Self>, name: &QueueName, is_wanted: bool) -> bool {
         let now = self.now();
         let (mut ended, mut in_use, mut request) = (Vec::new(), Vec::new(), None);
+        let mut were_idle = false;
         self.change(name, None, |queue| {
             let found = queue.turns.lingering();
             for id in found {
                 let Some(turn) = queue.turns.find(id) else { continue };
                 request = turn.linger.as_ref().map(|linger| linger.request.clone());
+                were_idle |= turn.is_idle() || turn.is_asking();
                 if turn.is_idle() {
                     ended.extend(queue.turns.end(id));
                 } else if turn.recall(now + TURN) {
@@ -107,6 +122,7 @@ impl LocalQueues {
             self.end_later(name, id, now + TURN);
         }
         cancel(ended);
+        were_idle
     }
 
     /// Notes that the store has recalled a lock: it does not linger for a while. Several of its
@@ -119,6 +135,12 @@ impl LocalQueues {
             telemetry::recalled(request.kind, request.key.label());
         }
     }
+}
+
+/// The queues of a lock whose leases may linger.
+fn names(key: &LockKey) -> [QueueName; 4] {
+    let kinds = [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }, Kind::Read, Kind::Write];
+    kinds.map(|kind| name(key, kind, None))
 }
 
 /// Waits for the answer about an idle lease. A lease of which the store does not say that it stays
@@ -137,9 +159,8 @@ async fn settle(queues: Arc<LocalQueues>, name: QueueName, asking: Asking, usage
 
 impl RecallListener for LocalQueues {
     fn recalled(self: Arc<Self>, key: &LockKey) {
-        for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }, Kind::Read, Kind::Write]
-        {
-            self.ask_if_recalled(&name(key, kind, None), |_| true);
+        for name in names(key) {
+            self.ask_if_recalled(&name, |_| true);
         }
     }
 
