@@ -35,8 +35,8 @@ pub(crate) use self::jobs::Counted;
 use self::jobs::{Job, Jobs};
 pub(crate) use self::loss::{loss_reason, report_late_loss};
 use self::on_runtime::RuntimeKeeper;
-use self::pending_releases::PendingReleases;
-pub(crate) use self::pending_releases::{Earlier, Ends};
+pub(crate) use self::pending_releases::Earlier;
+use self::pending_releases::{Ends, PendingReleases};
 use self::release::Cancelled;
 pub(crate) use self::release::{UnknownOutcome, late};
 pub(crate) use self::renew::{RenewOutcome, renew};
@@ -284,22 +284,11 @@ impl Keeper {
         in_flight: Option<StoreFuture<Answer>>,
         outcome: UnknownOutcome,
     ) {
-        self.cancel_as(Ends::Request, requests, in_flight, outcome);
-    }
-
-    /// The same, for what these are.
-    pub(crate) fn cancel_as(
-        &self,
-        ends: Ends,
-        requests: Vec<ToCancel>,
-        in_flight: Option<StoreFuture<Answer>>,
-        outcome: UnknownOutcome,
-    ) {
         // The other threads may have held locks at the moment of the fork.
         if self.is_forked() {
             return;
         }
-        let cancelled = Cancelled { requests, ends, in_flight, outcome };
+        let cancelled = Cancelled { requests, in_flight, outcome };
         self.run(release::cancel(self.jobs.clone(), cancelled));
     }
 

@@ -8,6 +8,10 @@ use crate::state::shutdown::{DRAIN, ShutdownReport};
 /// How long a shutdown lets work under a lock go on.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How long of that it waits for acquisitions to end. Each ends as soon as its task is polled: later,
+/// nobody polls it.
+const UNPOLLED: Duration = Duration::from_millis(500);
+
 impl Locks {
     /// Shuts the client and all its clones down, and reports what it released and what is
     /// left: for the end of a service, when it serves no more requests.
@@ -61,7 +65,8 @@ impl Locks {
         let shutdown = &keeper.shutdown;
         keeper.begin_shutdown();
         self.shared().queues.stop_all_lingering();
-        keeper.within(GRACE, shutdown.drained()).await;
+        keeper.within(UNPOLLED, shutdown.idle()).await;
+        keeper.within(GRACE.saturating_sub(UNPOLLED), shutdown.drained()).await;
         keeper.end_grace();
         keeper.within(DRAIN, shutdown.drained()).await;
         let report = keeper.report();

@@ -9,7 +9,7 @@ use super::Client;
 use crate::core::error::Outcome;
 use crate::keeper::{ToCancel, UnknownOutcome};
 use crate::state::lease::GrantTimes;
-use crate::state::shutdown::ActivityGuard;
+use crate::state::shutdown::AcquiringGuard;
 use crate::store::{AnswerOf, Reply, Store, StoreError};
 
 /// The command of one or more requests, from the first ask until they are granted or given up.
@@ -22,7 +22,7 @@ pub(crate) struct InFlight<T> {
     is_armed: bool,
     /// When the first command was sent that got no answer. A copy of it may still arrive.
     unanswered_since: Option<Instant>,
-    _activity: ActivityGuard,
+    _acquiring: AcquiringGuard,
 }
 
 impl<T: AnswerOf> InFlight<T> {
@@ -33,7 +33,7 @@ impl<T: AnswerOf> InFlight<T> {
             sent: client.store.now(),
             is_armed: false,
             unanswered_since: None,
-            _activity: ActivityGuard::new(&client.keeper.shutdown),
+            _acquiring: AcquiringGuard::new(&client.keeper.shutdown),
         }
     }
 

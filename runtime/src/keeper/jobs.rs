@@ -71,11 +71,10 @@ impl Jobs {
     /// Counts a job that ends the client's hold on a lock: a shutdown waits for it, and the client's next
     /// ask for that lock.
     pub(super) fn begin(&self, key: &LockKey, ends: Ends) -> Counted {
-        let activity = match ends {
-            Ends::IdleLease => ActivityGuard::of_lease(&self.shutdown),
-            Ends::Lease | Ends::Request => ActivityGuard::new(&self.shutdown),
-        };
-        Counted { _pending: self.releases.begin(key, ends), _activity: activity }
+        Counted {
+            _pending: self.releases.begin(key, ends),
+            _activity: ActivityGuard::new(&self.shutdown),
+        }
     }
 }
 

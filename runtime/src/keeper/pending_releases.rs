@@ -22,11 +22,9 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// What one of them ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ends {
+pub(super) enum Ends {
     /// A lease, which the shutdown counts as one.
     Lease,
-    /// A lease that was idle: its last holder has counted it out.
-    IdleLease,
     /// A request that the store may have granted.
     Request,
 }

@@ -123,8 +123,6 @@ impl UnknownOutcome {
 /// Acquisitions that are given up.
 pub(super) struct Cancelled {
     pub(super) requests: Vec<ToCancel>,
-    /// What each of them is.
-    pub(super) ends: Ends,
     /// Their command, if it is still in flight.
     pub(super) in_flight: Option<StoreFuture<Answer>>,
     pub(super) outcome: UnknownOutcome,
@@ -140,8 +138,8 @@ pub(super) struct Cancelled {
 ///   late; but some servers refuse that.
 /// - If the store refuses the cancel, it is repeated: somebody may give the right.
 pub(super) fn cancel(jobs: Arc<Jobs>, cancelled: Cancelled) -> Job {
-    let Cancelled { requests, ends, in_flight, mut outcome } = cancelled;
-    let counted: Vec<_> = requests.iter().map(|it| jobs.begin(it.key(), ends)).collect();
+    let Cancelled { requests, in_flight, mut outcome } = cancelled;
+    let counted: Vec<_> = requests.iter().map(|it| jobs.begin(it.key(), Ends::Request)).collect();
     Box::pin(async move {
         if let Some(in_flight) = in_flight {
             // It is cancelled whether it was granted or not.
@@ -181,6 +179,9 @@ async fn cancel_all(jobs: &Jobs, requests: &[ToCancel], refusals: Refusals) -> V
         let of = (request.key(), request.lasts());
         let cancelled =
             repeat(jobs, of, "cancelled", refusals, || request.send(&*jobs.store)).await;
+        if cancelled == Ok(true) && matches!(request, ToCancel::Idle(_)) {
+            jobs.shutdown.note_release();
+        }
         cancelled == Err(Unfinished::Refused)
     };
     join_all(requests.iter().map(cancel)).await

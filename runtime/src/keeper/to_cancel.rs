@@ -9,13 +9,15 @@ use crate::store::{Ask, LIVE_MOST, Reply, Request, Store, Take};
 #[derive(Debug)]
 pub(crate) enum ToCancel {
     Request(Request),
+    /// The request of a lease that was released here, and that nobody has taken up.
+    Idle(Request),
     Take(Take),
 }
 
 impl ToCancel {
     pub(crate) fn key(&self) -> &LockKey {
         match self {
-            Self::Request(request) => &request.key,
+            Self::Request(request) | Self::Idle(request) => &request.key,
             Self::Take(take) => &take.key,
         }
     }
@@ -23,14 +25,14 @@ impl ToCancel {
     /// How long the store may have it.
     pub(super) fn lasts(&self) -> Duration {
         match self {
-            Self::Request(request) => request.ttl,
+            Self::Request(request) | Self::Idle(request) => request.ttl,
             Self::Take(_) => LIVE_MOST,
         }
     }
 
     pub(crate) fn send(&self, store: &dyn Store) -> Reply<bool> {
         match self {
-            Self::Request(request) => store.cancel(request),
+            Self::Request(request) | Self::Idle(request) => store.cancel(request),
             Self::Take(take) => store.give_back(take),
         }
     }

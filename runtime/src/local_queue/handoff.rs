@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::spec::LeaseSpec;
 use crate::client::Client;
 use crate::core::fence::Fence;
-use crate::keeper::{Ends, UnknownOutcome};
+use crate::keeper::{ToCancel, UnknownOutcome};
 use crate::state::lease::{Grant, GrantTimes, LocalLease, Slot};
 use crate::store::{Request, validity};
 
@@ -147,15 +147,10 @@ impl Handoff {
 
     /// Cancels its request: nobody takes it up.
     pub(super) fn cancel(mut self) {
-        self.give_up(Ends::Request);
+        self.give_up();
     }
 
-    /// Gives its lease back, which was idle.
-    pub(super) fn release_idle(mut self) {
-        self.give_up(Ends::IdleLease);
-    }
-
-    fn give_up(&mut self, ends: Ends) {
+    fn give_up(&mut self) {
         if let Some(request) = self.request.take()
             && let Some(ClientActivity(client)) = &self.activity
         {
@@ -163,7 +158,7 @@ impl Handoff {
                 client.keeper.give_up_place(place);
             }
             let outcome = UnknownOutcome::new(self.times.unanswered_since, client.store.now());
-            client.keeper.cancel_as(ends, vec![request.into()], None, outcome);
+            client.keeper.cancel_later(vec![ToCancel::Idle(request)], None, outcome);
         }
     }
 }
@@ -172,6 +167,6 @@ impl Drop for Handoff {
     /// A backstop: its queue is dropped with the client, or a task is dropped before it has made a
     /// lease of it.
     fn drop(&mut self) {
-        self.give_up(Ends::Request);
+        self.give_up();
     }
 }

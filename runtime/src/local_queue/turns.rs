@@ -154,10 +154,8 @@ pub(super) struct EndedTurn(Turn);
 impl EndedTurn {
     /// Cancels its lease, unless a task has it. Not under the queues' lock: it sends a command.
     pub(super) fn cancel(self) {
-        match self.0.state {
-            TurnState::HandedOver(handoff) => handoff.cancel(),
-            TurnState::Idle { handoff, .. } => handoff.release_idle(),
-            _ => {}
+        if let TurnState::HandedOver(handoff) | TurnState::Idle { handoff, .. } = self.0.state {
+            handoff.cancel();
         }
     }
 

@@ -34,10 +34,12 @@ pub(crate) struct Shutdown {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Counts {
-    /// Acquisitions and background work in progress, each an [`ACTIVITY`], and leases that the
+    /// Background work in progress, each an [`ACTIVITY`], and leases that the
     /// store may still have, each a [`LEASE`]. Who waits reads both at once: a lease on its way to
     /// the next task is now the one and now the other.
     left: AtomicU64,
+    /// Acquisitions in progress. Each ends once its task is polled, and that may never be.
+    acquiring: AtomicUsize,
     /// Leases released since the shutdown began.
     released: AtomicUsize,
 }
@@ -119,6 +121,14 @@ impl Shutdown {
         self.wait_until(Self::is_over).await;
     }
 
+    /// Resolves when no acquisition, no activity and no lease is left.
+    pub(crate) async fn idle(&self) {
+        // In this order: what an acquisition leaves begins before it ends.
+        let is_idle =
+            |it: &Self| it.counts.acquiring.load(Ordering::SeqCst) == 0 && it.is_drained();
+        self.wait_until(is_idle).await;
+    }
+
     /// Resolves when no activity and no lease is left.
     pub(crate) async fn drained(&self) {
         self.wait_until(Self::is_drained).await;
@@ -149,11 +159,18 @@ impl Shutdown {
     pub(crate) fn lease_ends(&self, by_release: bool) {
         let is_counted = self.counts.left.load(Ordering::SeqCst) >= LEASE;
         debug_assert!(is_counted, "a lease is counted out twice");
-        if by_release && self.has_begun() {
-            self.counts.released.fetch_add(1, Ordering::SeqCst);
+        if by_release {
+            self.note_release();
         }
         self.counts.left.fetch_sub(LEASE, Ordering::SeqCst);
         self.wake_if_drained();
+    }
+
+    /// Counts a lease as released, if the shutdown has begun.
+    pub(crate) fn note_release(&self) {
+        if self.has_begun() {
+            self.counts.released.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     /// Counts a new activity.
@@ -189,33 +206,37 @@ impl Shutdown {
     }
 }
 
+/// An acquisition in progress, from its creation to its drop.
+#[derive(Debug)]
+pub(crate) struct AcquiringGuard(Arc<Shutdown>);
+
+impl AcquiringGuard {
+    pub(crate) fn new(shutdown: &Arc<Shutdown>) -> Self {
+        shutdown.counts.acquiring.fetch_add(1, Ordering::SeqCst);
+        Self(shutdown.clone())
+    }
+}
+
+impl Drop for AcquiringGuard {
+    fn drop(&mut self) {
+        self.0.counts.acquiring.fetch_sub(1, Ordering::SeqCst);
+        self.0.wake_if_drained();
+    }
+}
+
 /// An activity that a shutdown waits for, from its creation to its drop.
 #[derive(Debug)]
-pub(crate) struct ActivityGuard {
-    shutdown: Arc<Shutdown>,
-    /// It gives a lease back.
-    is_lease: bool,
-}
+pub(crate) struct ActivityGuard(Arc<Shutdown>);
 
 impl ActivityGuard {
     pub(crate) fn new(shutdown: &Arc<Shutdown>) -> Self {
         shutdown.activity_begins();
-        Self { shutdown: shutdown.clone(), is_lease: false }
-    }
-
-    /// Gives back a lease that was idle, and counted out when its last holder released it.
-    pub(crate) fn of_lease(shutdown: &Arc<Shutdown>) -> Self {
-        shutdown.lease_begins();
-        Self { shutdown: shutdown.clone(), is_lease: true }
+        Self(shutdown.clone())
     }
 }
 
 impl Drop for ActivityGuard {
     fn drop(&mut self) {
-        if self.is_lease {
-            self.shutdown.lease_ends(true);
-        } else {
-            self.shutdown.activity_ends();
-        }
+        self.0.activity_ends();
     }
 }

@@ -9,7 +9,8 @@ use leasehold::store::{
     Answer, ClientId, Command, Listener, Request, RequestCommand, Store, StoreError, StoreFuture,
     Subscription,
 };
-use leasehold::{Fault, Locks, Outcome, Rate, Wait};
+use leasehold::{Fault, Locks, Outcome, Rate, Released, Wait};
+use leasehold_tests::polls::is_pending;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -106,6 +107,35 @@ async fn a_release_after_a_lost_answer_delays_no_shutdown() {
         let cancels = sent.iter().filter(|sent| sent.starts_with("cancel")).count();
         assert!(cancels > 0, "it is cancelled all the same: {sent:?}");
     }
+}
+
+/// Its task waits for something else: `select!` has left it alone.
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_nobody_polls_delays_a_shutdown_for_a_moment() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let other = another(faults.store());
+    let held = other.mutex("m").ttl(TTL).lock().await.unwrap();
+    let mutex = locks.mutex("m").wait(Wait::Forever);
+    let mut unpolled = Box::pin(mutex.lock());
+    assert!(is_pending(&mut unpolled).await);
+    let begun = tokio::time::Instant::now();
+    let report = locks.shutdown().await;
+    assert_eq!((report.left, begun.elapsed()), (0, SECOND / 2));
+    drop(unpolled);
+    assert_eq!(other.inspect("m").await.unwrap().waiting, 0, "it leaves all the same");
+    drop(held);
+}
+
+/// Idle leases are released by the shutdown, and it says so.
+#[tokio::test(start_paused = true)]
+async fn idle_leases_are_reported_as_released() {
+    let locks = Locks::in_memory();
+    for n in 0..5 {
+        let mutex = locks.mutex(format!("m{n}")).ttl(TTL).linger(TTL);
+        assert_eq!(mutex.lock().await.unwrap().release().await.unwrap(), Released::Lingers);
+    }
+    let report = locks.shutdown().await;
+    assert_eq!((report.released, report.left), (5, 0));
 }
 
 /// What is left has a name, in the report too.
