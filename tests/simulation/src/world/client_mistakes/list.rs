@@ -565,8 +565,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "repeats-have-no-backoff",
         20,
         "keeper/repeats.rs",
-        "self.next = Some((why, (alone * 2).min(longest)));",
-        "self.next = Some((why, (alone * 2).min(longest / 100)));",
+        "system::equal_jitter(alone.max(together))",
+        "{ let _ = alone.max(together); Duration::from_millis(20) }",
     )
     .among(&[Fault::Rights])
     .without_kills(),
