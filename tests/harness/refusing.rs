@@ -84,14 +84,14 @@ async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, refused: Refus
             let end = words.last().expect("it has words").end;
             let words: Vec<_> = words.into_iter().map(|word| &kept[word]).collect();
             match answer(&words, &refused) {
-                Some(Some(error)) => {
+                Verdict::Error(error) => {
                     let script = format!("return redis.error_reply('{error}')");
                     let length = script.len();
                     let eval = format!("*3\r\n$4\r\nEVAL\r\n${length}\r\n{script}\r\n$1\r\n0\r\n");
                     passed.extend_from_slice(eval.as_bytes());
                 }
-                Some(None) => return,
-                None => passed.extend_from_slice(&kept[..end + 2]),
+                Verdict::Close => return,
+                Verdict::Pass => passed.extend_from_slice(&kept[..end + 2]),
             }
             kept.drain(..end + 2);
         }
@@ -101,24 +101,34 @@ async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, refused: Refus
     }
 }
 
-/// How a command is refused, if it is.
-fn answer(words: &[&[u8]], refused: &Refused) -> Option<Option<String>> {
+/// What becomes of a command.
+enum Verdict {
+    Pass,
+    Error(String),
+    Close,
+}
+
+fn answer(words: &[&[u8]], refused: &Refused) -> Verdict {
     // What is sent again with its whole text runs.
     if words[0] != b"EVALSHA" {
-        return None;
+        return Verdict::Pass;
     }
     let mut refused = lock(refused);
     let name = refused.keys().find(|name| {
         let key = format!(":lock:{{{name}}}");
         words.iter().any(|word| word.ends_with(key.as_bytes()))
     });
-    let name = name?.clone();
-    let left = refused.get_mut(&name)?;
+    let Some(name) = name.cloned() else { return Verdict::Pass };
+    let left = refused.entry(name.clone()).or_default();
     let answer = left.pop();
     if left.is_empty() {
         refused.remove(&name);
     }
-    answer
+    match answer {
+        None => Verdict::Pass,
+        Some(Some(error)) => Verdict::Error(error),
+        Some(None) => Verdict::Close,
+    }
 }
 
 /// Where the words of the first command are, if it is there to its end.

@@ -265,9 +265,9 @@ impl Oracle {
 
     /// What is wrong with how often a call is repeated.
     fn repeated(&mut self, call: &Call<'_>, is_failed: bool, now_us: i64) -> Option<String> {
-        let judged = self.repeats.problem(call, is_failed, now_us)?;
+        let problems = self.repeats.problems(call, is_failed, now_us)?;
         self.judged.note("repeats");
-        judged
+        problems.into_iter().next()
     }
 
     /// The waiters that were told to ask again by now, and have not.

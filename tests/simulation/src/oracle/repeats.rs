@@ -29,13 +29,13 @@ struct Failed {
 }
 
 impl Repeats {
-    /// What is wrong with a call that the server has answered. `None` if it is none of these.
-    pub(super) fn problem(
+    /// What is wrong with a call that the server has answered, if it is one of these: empty if nothing is.
+    pub(super) fn problems(
         &mut self,
         call: &Call<'_>,
         is_failed: bool,
         now_us: i64,
-    ) -> Option<Option<String>> {
+    ) -> Option<Vec<String>> {
         self.passed_us += (now_us - self.last_us).clamp(0, JUMP_US);
         self.last_us = now_us;
         let verb = call.script.verb;
@@ -48,7 +48,7 @@ impl Repeats {
             ids.for_each(|id| _ = self.failed.remove(id));
             return None;
         }
-        let mut problem = None;
+        let mut problems = Vec::new();
         for id in ids {
             let since_us = self.passed_us;
             let failed = self.failed.entry(id.to_vec()).or_insert(Failed { since_us, times: 0 });
@@ -57,9 +57,9 @@ impl Repeats {
             let most = OWN + u64::try_from(passed_us / PAUSE_US).unwrap_or_default();
             if failed.times > most {
                 let (times, ms) = (failed.times, passed_us / 1_000);
-                problem = Some(format!("it fails for the {times}th time in {ms} ms"));
+                problems.push(format!("it fails for the {times}th time in {ms} ms"));
             }
         }
-        Some(problem)
+        Some(problems)
     }
 }

@@ -1,7 +1,6 @@
 //! Commands on sorted sets.
 
 use super::command::{Answer, Context, float, integer, is, must_be_absent_or, syntax_error};
-use super::keyspace::{Typed as _, wrong_type};
 use super::reply::Reply;
 use super::sorted_set::{Limit, SortedSet};
 
