@@ -265,9 +265,9 @@ impl Oracle {
 
     /// What is wrong with how often a call is repeated.
     fn repeated(&mut self, call: &Call<'_>, is_failed: bool, now_us: i64) -> Option<String> {
-        let problems = self.repeats.problems(call, is_failed, now_us)?;
-        self.judged.note("repeats");
-        problems.into_iter().next()
+        let (judged, problem) = self.repeats.problem(call, is_failed, now_us);
+        self.judged.add("repeats", judged);
+        problem
     }
 
     /// The waiters that were told to ask again by now, and have not.

@@ -93,14 +93,20 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "a lease is counted out before its release is counted",
         file: "state/shutdown.rs",
-        code: "if by_release && self.has_begun() {
-            self.counts.released.fetch_add(1, Ordering::SeqCst);
+        code: "if by_release {
+            self.note_release();
         }
         self.counts.left.fetch_sub(LEASE, Ordering::SeqCst);",
         wrong: "self.counts.left.fetch_sub(LEASE, Ordering::SeqCst);
-        if by_release && self.has_begun() {
-            self.counts.released.fetch_add(1, Ordering::SeqCst);
+        if by_release {
+            self.note_release();
         }",
+    },
+    Mistake {
+        name: "a shutdown looks at acquisitions after what they leave",
+        file: "state/shutdown.rs",
+        code: "it.counts.acquiring.load(Ordering::SeqCst) == 0 && it.is_drained()",
+        wrong: "it.is_drained() && it.counts.acquiring.load(Ordering::SeqCst) == 0",
     },
     Mistake {
         name: "a shutdown reads activities and leases one after the other",

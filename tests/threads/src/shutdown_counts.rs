@@ -7,7 +7,7 @@ use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread;
 
 use super::explore::{check, finds};
-use super::state::shutdown::{ActivityGuard, Shutdown};
+use super::state::shutdown::{AcquiringGuard, ActivityGuard, Shutdown};
 
 const LEASES: usize = 2;
 
@@ -58,6 +58,26 @@ fn a_lease_on_its_way_is_waited_for() {
     holder.join().unwrap();
 }
 
+/// An acquisition that is given up once the shutdown has begun, and cancelled in the background.
+fn what_an_acquisition_leaves_is_waited_for() {
+    let (shutdown, left) = (Arc::<Shutdown>::default(), Arc::new(AtomicUsize::new(1)));
+    let acquiring = AcquiringGuard::new(&shutdown);
+    let waiter = {
+        let (shutdown, left) = (shutdown.clone(), left.clone());
+        thread::spawn(move || {
+            block_on(shutdown.begun());
+            let cancel = ActivityGuard::new(&shutdown);
+            drop(acquiring);
+            left.fetch_sub(1, Ordering::SeqCst);
+            drop(cancel);
+        })
+    };
+    shutdown.begin();
+    block_on(shutdown.idle());
+    assert_eq!(left.load(Ordering::SeqCst), 0, "its cancel is overlooked");
+    waiter.join().unwrap();
+}
+
 /// Work that is still held when the time of grace ends.
 fn the_end_of_the_grace_period_is_heard() {
     let shutdown = Arc::<Shutdown>::default();
@@ -79,6 +99,17 @@ fn releases_are_waited_for_and_reported() {
 #[test]
 fn a_lease_that_is_handed_over_is_waited_for() {
     check(a_lease_on_its_way_is_waited_for);
+}
+
+#[test]
+fn a_cancel_is_waited_for() {
+    check(what_an_acquisition_leaves_is_waited_for);
+}
+
+#[test]
+fn a_cancel_that_is_overlooked_is_found() {
+    let mistake = "a shutdown looks at acquisitions after what they leave";
+    finds(mistake, "is overlooked", what_an_acquisition_leaves_is_waited_for);
 }
 
 #[test]

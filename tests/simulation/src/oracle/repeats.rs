@@ -29,26 +29,26 @@ struct Failed {
 }
 
 impl Repeats {
-    /// What is wrong with a call that the server has answered, if it is one of these: empty if nothing is.
-    pub(super) fn problems(
+    /// How many failures a call that the server has answered is, and what is wrong with them.
+    pub(super) fn problem(
         &mut self,
         call: &Call<'_>,
         is_failed: bool,
         now_us: i64,
-    ) -> Option<Vec<String>> {
+    ) -> (u64, Option<String>) {
         self.passed_us += (now_us - self.last_us).clamp(0, JUMP_US);
         self.last_us = now_us;
         let verb = call.script.verb;
         if !matches!(verb, Verb::Release | Verb::Complete | Verb::Cancel | Verb::GiveBack) {
-            return None;
+            return (0, None);
         }
         let locks = call.requests.iter().map(super::call::Request::id);
         let ids = locks.chain(call.parts.iter().map(|part| part.id));
         if !is_failed {
             ids.for_each(|id| _ = self.failed.remove(id));
-            return None;
+            return (0, None);
         }
-        let mut problems = Vec::new();
+        let mut problem = None;
         for id in ids {
             let since_us = self.passed_us;
             let failed = self.failed.entry(id.to_vec()).or_insert(Failed { since_us, times: 0 });
@@ -57,9 +57,9 @@ impl Repeats {
             let most = OWN + u64::try_from(passed_us / PAUSE_US).unwrap_or_default();
             if failed.times > most {
                 let (times, ms) = (failed.times, passed_us / 1_000);
-                problems.push(format!("it fails for the {times}th time in {ms} ms"));
+                problem = Some(format!("it fails for the {times}th time in {ms} ms"));
             }
         }
-        Some(problems)
+        (1, problem)
     }
 }
