@@ -54,7 +54,7 @@ fn wait(door: &'static str, locks: &Locks) -> JoinHandle<()> {
             "election" => drop(locks.mutex("m").election().lead(|_| nothing()).await),
             "job" => {
                 let job = locks.mutex("m").once_per(DAY).job();
-                drop(job.run(async |_| Ok::<_, String>(nothing().await)).await);
+                drop(job.run(|_| std::future::pending::<Result<(), String>>()).await);
             }
             _ => drop(locks.rate("q", rate).wait(forever).acquire().await),
         }
@@ -187,7 +187,7 @@ async fn a_shutdown_tries_at_once() {
 struct Failing {
     inner: Arc<dyn Store>,
     is_passing: bool,
-    is_failing: AtomicBool,
+    fails: AtomicBool,
     sent: AtomicU32,
 }
 
@@ -195,12 +195,7 @@ impl Failing {
     fn new(is_passing: bool) -> Arc<Self> {
         let (_, faults) = Locks::in_memory_with_faults();
         let inner = faults.store().clone();
-        Arc::new(Self {
-            inner,
-            is_passing,
-            is_failing: AtomicBool::new(true),
-            sent: AtomicU32::new(0),
-        })
+        Arc::new(Self { inner, is_passing, fails: AtomicBool::new(true), sent: AtomicU32::new(0) })
     }
 
     fn sent(&self) -> u32 {
@@ -216,7 +211,7 @@ impl Store for Failing {
             Command::Request(_, Release(_) | ReleaseAndForget) => self.is_passing,
             _ => false,
         };
-        if !is_counted || !self.is_failing.load(Ordering::Relaxed) {
+        if !is_counted || !self.fails.load(Ordering::Relaxed) {
             return self.inner.send(command);
         }
         self.sent.fetch_add(1, Ordering::Relaxed);
@@ -303,9 +298,9 @@ async fn failed_calls_delay_no_shutdown() {
     let report = locks.shutdown().await;
     assert_eq!((report.left, begun.elapsed()), (0, Duration::ZERO));
     // Somebody gives the right. What was not known is taken back then.
-    store.is_failing.store(false, Ordering::Relaxed);
+    store.fails.store(false, Ordering::Relaxed);
     sleep(SECOND * 30).await;
-    store.is_failing.store(true, Ordering::Relaxed);
+    store.fails.store(true, Ordering::Relaxed);
     store.sent();
     sleep(SECOND * 30).await;
     assert_eq!(store.sent(), 0);
@@ -327,7 +322,7 @@ async fn repeats_are_bounded_together() {
     sleep(SECOND * 10).await;
     let in_a_second = f64::from(store.sent()) / 10.0;
     assert!((500.0..1_500.0).contains(&in_a_second), "{in_a_second}");
-    store.is_failing.store(false, Ordering::Relaxed);
+    store.fails.store(false, Ordering::Relaxed);
     sleep(SECOND * 8).await;
     let begun = tokio::time::Instant::now();
     let report = locks.shutdown().await;
