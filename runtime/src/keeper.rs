@@ -5,6 +5,7 @@
 //! the caller's runtime is blocked, and releases are sent after that runtime is gone. In memory
 //! each lease is renewed on the runtime that acquired it, by that runtime's clock.
 
+mod executor;
 mod jobs;
 mod loss;
 mod offer;
@@ -21,16 +22,12 @@ mod thread;
 mod timetable;
 mod to_cancel;
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
-use tokio::runtime::Handle;
-use tokio::task::coop::unconstrained;
 use tokio::time::sleep;
 
+use self::executor::Executor;
 pub(crate) use self::jobs::Counted;
 use self::jobs::{Job, Jobs};
 pub(crate) use self::loss::{loss_reason, report_late_loss};
@@ -45,8 +42,6 @@ pub(crate) use self::thread::Thread;
 pub(crate) use self::to_cancel::ToCancel;
 use crate::core::error::LossReason;
 use crate::core::key::LockKey;
-#[cfg(feature = "redis")]
-use crate::core::panics::caught;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::{Shutdown, ShutdownReport};
@@ -59,16 +54,6 @@ pub(crate) struct Keeper {
     pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) releases: Arc<PendingReleases>,
     executor: Executor,
-}
-
-/// Where a keeper runs.
-#[derive(Clone, Debug)]
-enum Executor {
-    /// On the callers' runtimes.
-    OnRuntime(Arc<RuntimeKeeper>),
-    /// On its own thread.
-    #[cfg(feature = "redis")]
-    Thread(Arc<state::KeeperState>, Handle),
 }
 
 impl Keeper {
@@ -123,12 +108,7 @@ impl Keeper {
 
     /// Runs a task that needs timers. False where there is no runtime for it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
-        let runtime = match &self.executor {
-            Executor::OnRuntime(_) => runtime_with_timers(),
-            #[cfg(feature = "redis")]
-            Executor::Thread(_, runtime) => Some(runtime.clone()),
-        };
-        runtime.map(|runtime| runtime.spawn(task.boxed())).is_some()
+        self.executor.spawn(task)
     }
 
     /// Waits for `work`, for at most `limit`. Outside of a runtime with timers it waits by the
@@ -157,7 +137,7 @@ impl Keeper {
 
     /// Ends the time of grace: leases that are still held are lost.
     pub(crate) fn end_grace(&self) {
-        self.jobs.end_grace(&self.leases());
+        self.jobs.end_grace(&self.executor.leases());
     }
 
     /// Reports what is left. The end of the process does not wait for that again.
@@ -166,15 +146,7 @@ impl Keeper {
         if let Executor::Thread(shared, _) = &self.executor {
             shared.note_shutdown();
         }
-        self.jobs.report(&self.leases())
-    }
-
-    fn leases(&self) -> Vec<Arc<LocalLease>> {
-        match &self.executor {
-            Executor::OnRuntime(on_runtime) => on_runtime.leases(),
-            #[cfg(feature = "redis")]
-            Executor::Thread(shared, _) => shared.leases(),
-        }
+        self.jobs.report(&self.executor.leases())
     }
 
     /// Handles a lease from now on, first at `first`: renews it, and ends it at its `max_hold`.
@@ -204,11 +176,7 @@ impl Keeper {
 
     /// Returns true if a lease of this lock is handled. Of more than 1,000, not all are looked at.
     pub(crate) fn has_lease_of(&self, key: &LockKey) -> bool {
-        match &self.executor {
-            Executor::OnRuntime(on_runtime) => on_runtime.has_lease_of(key),
-            #[cfg(feature = "redis")]
-            Executor::Thread(shared, _) => shared.has_lease_of(key),
-        }
+        self.executor.has_lease_of(key)
     }
 
     /// Stops handling a lease that has ended, and leaves its place to the next lease of its turn.
@@ -295,30 +263,15 @@ impl Keeper {
     /// Runs a job in the background. The end of the process waits for it, within a limit. Not in a
     /// process that was forked off.
     pub(crate) fn run(&self, job: Job) {
-        if self.is_forked() {
-            return;
-        }
-        match &self.executor {
-            Executor::OnRuntime(_) => run_here(job),
-            #[cfg(feature = "redis")]
-            Executor::Thread(shared, _) => {
-                shared.push(job);
-                thread::drain_at_exit(shared);
-            }
+        if !self.is_forked() {
+            self.executor.run(job);
         }
     }
 
     /// The same for a job that frees no lock: nobody waits for it.
     fn run_beside(&self, job: Job) {
-        if self.is_forked() {
-            return;
-        }
-        match &self.executor {
-            Executor::OnRuntime(_) => run_here(job),
-            #[cfg(feature = "redis")]
-            Executor::Thread(_, runtime) => {
-                runtime.spawn(async move { _ = caught(job).await }.boxed());
-            }
+        if !self.is_forked() {
+            self.executor.run_beside(job);
         }
     }
 
@@ -343,17 +296,5 @@ impl Keeper {
             #[cfg(feature = "redis")]
             Executor::Thread(shared, _) => shared.end(),
         }
-    }
-}
-
-/// Runs a job on the caller's runtime. One that ends in one step needs no runtime: that may be gone.
-fn run_here(mut job: Job) {
-    let mut context = Context::from_waker(Waker::noop());
-    // It must also run if its task has no budget left.
-    let first = pin!(unconstrained(job.as_mut())).poll(&mut context);
-    if let Poll::Pending = first
-        && let Ok(runtime) = Handle::try_current()
-    {
-        runtime.spawn(job);
     }
 }

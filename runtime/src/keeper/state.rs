@@ -8,7 +8,6 @@ use tokio::sync::Notify;
 
 use super::jobs::{Job, Jobs};
 use super::timetable::{Timetable, slot_of};
-use crate::core::lock_key::LockKey;
 use crate::core::sync::lock;
 use crate::state::lease::{LocalLease, Slot};
 use crate::store::RequestId;
@@ -179,10 +178,6 @@ impl KeeperState {
     /// one before the lock was taken by force, the next renewal finds out.
     pub(super) fn find(&self, id: RequestId) -> Option<Arc<LocalLease>> {
         self.agenda().timetable.find(id)
-    }
-
-    pub(super) fn has_lease_of(&self, key: &LockKey) -> bool {
-        self.agenda().timetable.has_lease_of(key)
     }
 
     /// Adds a job, or drops it if the thread has ended.

@@ -6,6 +6,7 @@
 
 mod clients;
 mod clock;
+mod rates;
 mod table;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};

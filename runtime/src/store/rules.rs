@@ -54,7 +54,7 @@ pub(super) use self::counters::{Counters, Tokens};
 pub(super) use self::done::run_again;
 use self::lock::keep_offer;
 pub(super) use self::lock::{force_release, inspect, is_held_by};
-pub(super) use self::rate::RateState;
+pub(super) use self::rate::{RateState, begins_together};
 pub(super) use self::state::LockState;
 pub(super) use self::time::Time;
 use super::{

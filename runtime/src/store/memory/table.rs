@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use super::clients::Clients;
+use super::rates::Rates;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::core::system_time::system_time;
-use crate::store::rules::{self, Context, Counters, LockState, RateState, Time, Tokens};
+use crate::store::rules::{self, Context, Counters, LockState, Time, Tokens};
 use crate::store::{
     All, Answer, ClientId, Command, Diagnosis, Hint, LimitCommand, LimitOf, LimitOverride, ListOf,
     ListPage, Listener, LockCommand, LockInfo, MOST_LIMITS, NotAll, Request, Take,
@@ -20,13 +20,12 @@ pub(super) struct Table {
     locks: HashMap<LockKey, LockState>,
     counters: Counters,
     clients: Clients,
-    rates: HashMap<LockKey, RateState>,
+    rates: Rates,
     limits: BTreeMap<LimitOf, LimitOverride>,
     /// The hints of the last command.
     hints: Vec<(ClientId, Hint)>,
-    /// How many locks there may be before the expired ones are removed, and how many rates.
+    /// How many locks there may be before the expired ones are removed.
     sweep_above: usize,
-    sweep_rates_above: usize,
 }
 
 impl Table {
@@ -42,7 +41,7 @@ impl Table {
                 rules::run(lock, request, *command, context)
             }),
             Command::AcquireAll(locks, takes) => self.acquire_all(locks, takes, now).into(),
-            Command::GiveBack(take) => self.rate(&take.key).give_back(take, now).into(),
+            Command::GiveBack(take) => self.rates.give_back(take, now).into(),
             Command::RenewAll(requests) => {
                 let renew = |request: &Request| {
                     Ok(self.with(&request.key, now, |lock, _| rules::renew(lock, request, now)))
@@ -87,68 +86,20 @@ impl Table {
         if !locks.iter().all(|it| it.kind.can_join_others()) {
             return Err(NotAll::Unknown);
         }
-        self.sweep_rates(now);
         for (index, request) in locks.iter().enumerate() {
             if !self.with(&request.key, now, |lock, _| rules::is_available(lock, request, now)) {
                 return Err(NotAll::Busy(index));
             }
         }
-        self.place(takes, now)?;
+        self.rates.place(takes, now)?;
         let mut answer = Vec::with_capacity(locks.len() + takes.len());
         for request in locks {
             let token =
                 self.with(&request.key, now, |lock, context| rules::take(lock, request, context));
             answer.push(token);
         }
-        answer.extend(self.take(takes, now.micros(), now));
+        answer.extend(self.rates.take(takes, now.micros(), now));
         Ok(answer)
-    }
-
-    /// Finds out whether all requests may begin together now. If they have to wait, takes for the time
-    /// at which they may begin.
-    fn place(&mut self, takes: &[Take], now: Time) -> Result<(), NotAll> {
-        let (mut at, mut last) = (now.micros(), 0);
-        loop {
-            let before = at;
-            for (index, take) in takes.iter().enumerate() {
-                let rate = self.rate(&take.key);
-                rate.forget(&take.settled);
-                let begins = rate.begins(take, before, now).ok_or(NotAll::GivenBack)?;
-                if begins > at {
-                    (at, last) = (begins, index);
-                }
-            }
-            if at == before {
-                break;
-            }
-        }
-        let after = Duration::from_micros(at - now.micros());
-        if after.is_zero() {
-            return Ok(());
-        }
-        let is_long =
-            |take: &Take| after > take.wait && !self.rates[&take.key].is_known(take.id, now);
-        if takes.iter().any(is_long) {
-            return Err(NotAll::UsedUp(last, after));
-        }
-        self.take(takes, at, now);
-        Err(NotAll::Reserved(last, after))
-    }
-
-    fn take(&mut self, takes: &[Take], at: u64, now: Time) -> Vec<u64> {
-        takes.iter().map(|take| self.rate(&take.key).take(take, at, now)).collect()
-    }
-
-    fn rate(&mut self, key: &LockKey) -> &mut RateState {
-        self.rates.entry(key.clone()).or_default()
-    }
-
-    /// As [`sweep`](Self::sweep), of the rates.
-    fn sweep_rates(&mut self, now: Time) {
-        if self.rates.len() > self.sweep_rates_above {
-            self.rates.retain(|_, rate| !rate.is_blank(now));
-            self.sweep_rates_above = (self.rates.len() * 2).max(64);
-        }
     }
 
     fn inspect(&mut self, key: &LockKey, now: Time) -> LockInfo {

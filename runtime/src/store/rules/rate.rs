@@ -70,6 +70,29 @@ impl Part {
     }
 }
 
+/// When a request may begin in several rates together, and which of them is the last to allow it. `begins`
+/// says when one of them does, at a time or later. Fails with the first in which the request was given
+/// back.
+pub fn begins_together(
+    now: u64,
+    rates: usize,
+    mut begins: impl FnMut(usize, u64) -> Option<u64>,
+) -> Result<(u64, usize), usize> {
+    let (mut at, mut last) = (now, 0);
+    loop {
+        let before = at;
+        for nth in 0..rates {
+            let begins = begins(nth, before).ok_or(nth)?;
+            if begins > at {
+                (at, last) = (begins, nth);
+            }
+        }
+        if at == before {
+            return Ok((at, last));
+        }
+    }
+}
+
 impl RateState {
     /// When a request may begin that begins at a time or later; `None` if it was given back.
     pub(in crate::store) fn begins(&mut self, take: &Take, at: u64, now: Time) -> Option<u64> {

@@ -9,7 +9,7 @@ pub use self::picture::{DoneWork, Holding, Picture, Recorded, Standing, Waits, W
 use super::context::Context;
 use super::counters::{Counters, Tokens};
 use super::rate::RateState;
-pub use super::rate::{Part, RatePicture};
+pub use super::rate::{Part, RatePicture, begins_together};
 use super::state::LockState;
 use super::time::Time;
 use crate::store::{

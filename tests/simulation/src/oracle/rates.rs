@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use leasehold::store::rules::shadow::{Part, RatePicture, ShadowRate};
+use leasehold::store::rules::shadow::{Part, RatePicture, ShadowRate, begins_together};
 use leasehold::store::{RequestId, Take};
 use leasehold::{LockKey, Rate};
 
@@ -160,22 +160,14 @@ impl Rates {
         found: &mut Vec<String>,
     ) -> Vec<i64> {
         let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
-        let (mut at, mut last) = (now_us, 0);
-        loop {
-            let before = at;
-            for (nth, (part, request)) in parts.iter().enumerate() {
-                let shadow = shadows.get_mut(part.key).expect("it was made");
-                let Some(begins) = shadow.begins(request, before, now) else {
-                    return vec![0, number(locks + nth + 1)];
-                };
-                if begins > at {
-                    (at, last) = (begins, nth);
-                }
-            }
-            if at == before {
-                break;
-            }
-        }
+        let begins = |nth: usize, at| {
+            let (part, request) = parts[nth];
+            shadows.get_mut(part.key).expect("it was made").begins(request, at, now)
+        };
+        let (at, last) = match begins_together(now_us, parts.len(), begins) {
+            Ok(together) => together,
+            Err(nth) => return vec![0, number(locks + nth + 1)],
+        };
         let after = at - now_us;
         let is_long = |(part, request): &(&RatePart<'_>, &Take)| {
             after > part.wait_us && !shadows[part.key].is_known(request.id, now)

@@ -139,18 +139,11 @@ proptest! {
     }
 }
 
-/// As one call does: the parts may begin together, or the time is too long.
+/// When a request may begin in all of these rates.
 fn begin(states: &mut [RateState], takes: &[Take], now: u64) -> u64 {
-    let (mut at, time) = (now, Time::since_beginning(Duration::from_micros(now)));
-    loop {
-        let all =
-            states.iter_mut().zip(takes).map(|(state, take)| state.begins(take, at, time).unwrap());
-        let latest = all.max().unwrap();
-        if latest == at {
-            return at;
-        }
-        at = latest;
-    }
+    let time = Time::since_beginning(Duration::from_micros(now));
+    let begins = |nth: usize, at| states[nth].begins(&takes[nth], at, time);
+    begins_together(now, takes.len(), begins).unwrap().0
 }
 
 proptest! {
