@@ -126,6 +126,7 @@ fn known_error(detail: &str) -> String {
         "not a number",
         "maximum allowed size",
         "must be strings",
+        "no such key",
     ];
     let detail = detail.replace("Unknown Redis command", "Unknown command");
     let found = kinds.iter().find(|kind| detail.to_lowercase().contains(&kind.to_lowercase()));
@@ -317,7 +318,8 @@ fn any(kind: u8, to: Build<'_>) -> Build<'_> {
             } else {
                 to.limit().limit().one_of(&["BYSCORE"])
             };
-            to.perhaps(3, |to| to.one_of(&["LIMIT", "limit"]).index().index())
+            to.perhaps(3, |to| to.one_of(&["REV", "rev"]))
+                .perhaps(3, |to| to.one_of(&["LIMIT", "limit"]).index().index())
                 .perhaps(2, |to| to.one_of(&["WITHSCORES", "withscores"]))
         }
         30 => to.one_of(&["RENAME"]).key().key(),

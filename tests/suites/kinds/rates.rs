@@ -158,14 +158,15 @@ async fn a_call_that_nobody_polls_keeps_no_rate_from_others() {
 #[tokio::test]
 async fn clients_share_a_rate_by_their_order() {
     const CLIENTS: usize = 8;
-    const ENOUGH: u64 = 8_000;
+    const WEIGHTS: [u32; 5] = [1, 1, 1, 1, 40];
+    const ENOUGH: u64 = 5_000;
     let server = Server::start();
-    let rate = Rate::per_second(4_000).burst(50);
+    let rate = Rate::per_second(1_500).burst(50);
     let (shares, mut tasks) = (Arc::new([const { AtomicU64::new(0) }; CLIENTS]), JoinSet::new());
     let total = |shares: &[AtomicU64]| shares.iter().map(|it| it.load(Relaxed)).sum::<u64>();
     for client in 0..CLIENTS {
         let locks = Locks::connect(&server.url()).await.unwrap();
-        for weight in [1, 1, 1, 1, 40] {
+        for weight in WEIGHTS {
             let (limit, shares) = (locks.rate("r", rate).wait(HOUR), shares.clone());
             tasks.spawn(async move {
                 while total(&*shares) < ENOUGH {
@@ -180,7 +181,9 @@ async fn clients_share_a_rate_by_their_order() {
     }
     let shares: Vec<_> = shares.iter().map(|it| it.load(Relaxed)).collect();
     let (least, most) = (*shares.iter().min().unwrap(), *shares.iter().max().unwrap());
-    assert!(least * 10 >= most * 9, "{shares:?}");
+    // Some are in the middle of a round.
+    let round = u64::from(WEIGHTS.iter().sum::<u32>());
+    assert!((least + round) * 10 >= most * 9, "{shares:?}");
 }
 
 #[tokio::test(start_paused = true)]

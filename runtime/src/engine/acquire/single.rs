@@ -271,10 +271,10 @@ impl Acquisition<'_> {
                 schedule.earlier = shared.client.keeper.releases.earlier();
             }
             // If this client has releases under way, it asks again after their answers.
-            if (gives_back || refusal.is_refusal())
-                && let Some(earlier) = schedule.earlier.take()
-            {
-                Box::pin(shared.client.keeper.releases.answered(pending.key(), earlier)).await;
+            if gives_back || refusal.is_refusal() && schedule.earlier.is_some() {
+                if let Some(earlier) = schedule.earlier.take() {
+                    Box::pin(shared.client.keeper.releases.answered(pending.key(), earlier)).await;
+                }
                 continue;
             }
             if matches!(refusal, NotGranted::TooLate) {

@@ -207,7 +207,8 @@ impl Lease {
         }
         // Before others are woken, whatever that does.
         (self.turn, self.rest) = (None, Rest::Nothing);
-        self.local().count_out(true);
+        // It goes on, and is released later.
+        self.local().count_out(false);
         Some(next.wake())
     }
 
@@ -253,7 +254,8 @@ async fn settle(
     let sent = local.begin_to_send_release();
     let ended = asking.settle().await.transpose().map(|it| sent.answered(it)).transpose()?;
     if !matches!(ended, Some(Ended::NotHeld(_))) {
-        local.count_out(true);
+        // One that stays is released later.
+        local.count_out(ended.is_some());
     }
     if ended.is_some() {
         keeper.cancel_late_grant(local);

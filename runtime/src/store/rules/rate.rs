@@ -96,10 +96,11 @@ pub fn begins_together(
 impl RateState {
     /// When a request may begin that begins at a time or later; `None` if it was given back.
     pub(in crate::store) fn begins(&mut self, take: &Take, at: u64, now: Time) -> Option<u64> {
+        self.look(now);
         let until = match self.part(take.id, now) {
             Some(Part { was_given_back: true, .. }) => return None,
             Some(Part { until, .. }) => until,
-            None => self.place(take, at, now).end,
+            None => self.place(take, at).end,
         };
         let burst = take.rate.micros(take.rate.most_at_once());
         Some(at.max(until.saturating_sub(burst)))
@@ -120,8 +121,9 @@ impl RateState {
     /// Takes once for each request, the first span that begins at a time or later. Returns for how many
     /// microseconds the rate is used up.
     pub(in crate::store) fn take(&mut self, take: &Take, at: u64, now: Time) -> u64 {
+        self.look(now);
         if self.part(take.id, now).is_none() {
-            let span = self.place(take, at, now);
+            let span = self.place(take, at);
             self.begins = self.begins.max(at);
             let cut = |free: &Span| {
                 let is_apart = span.end <= free.start || free.end <= span.start;
@@ -188,8 +190,7 @@ impl RateState {
     }
 
     /// The first span for a request that begins at a time or later.
-    fn place(&mut self, take: &Take, at: u64, now: Time) -> Span {
-        self.look(now);
+    fn place(&self, take: &Take, at: u64) -> Span {
         let span = |from: u64| from..from + take.micros();
         let fits = |free: &Span| {
             let span = span(free.start.max(at));

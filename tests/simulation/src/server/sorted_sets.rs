@@ -144,13 +144,15 @@ pub(super) fn zremrangebyscore(context: &mut Context<'_>, args: &[Vec<u8>]) -> A
 }
 
 pub(super) fn zrange(context: &mut Context<'_>, args: &[Vec<u8>]) -> Answer {
-    let (mut by_score, mut with_scores, mut part) = (false, false, None);
+    let (mut by_score, mut with_scores, mut is_reversed, mut part) = (false, false, false, None);
     let mut rest = args[4..].iter();
     while let Some(arg) = rest.next() {
         if is(arg, "BYSCORE") {
             by_score = true;
         } else if is(arg, "WITHSCORES") {
             with_scores = true;
+        } else if is(arg, "REV") {
+            is_reversed = true;
         } else if is(arg, "LIMIT") && rest.len() >= 2 {
             let mut number = || integer(rest.next().expect("it was counted"));
             part = Some((number()?, number()?));
@@ -165,13 +167,18 @@ pub(super) fn zrange(context: &mut Context<'_>, args: &[Vec<u8>]) -> Answer {
         return Err(Reply::error(text));
     }
     let found: Vec<(Vec<u8>, f64)> = if by_score {
-        let (least, most) = limits(&args[2], &args[3])?;
+        let (least, most) = if is_reversed { (3, 2) } else { (2, 3) };
+        let (least, most) = limits(&args[least], &args[most])?;
         let (skipped, most_found) = part.unwrap_or((0, -1));
         let set = set(context, &args[1])?;
-        let all = set.iter().flat_map(|set| set.between(least, most));
+        let mut all: Vec<_> = set.iter().flat_map(|set| set.between(least, most)).collect();
+        if is_reversed {
+            all.reverse();
+        }
         // A negative offset finds nothing, a negative count everything.
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
-        let all = all.skip(skipped).take(usize::try_from(most_found).unwrap_or(usize::MAX));
+        let all =
+            all.into_iter().skip(skipped).take(usize::try_from(most_found).unwrap_or(usize::MAX));
         all.map(|(member, score)| (member.to_vec(), score)).collect()
     } else {
         let (from, to) = (integer(&args[2])?, integer(&args[3])?);
@@ -180,8 +187,11 @@ pub(super) fn zrange(context: &mut Context<'_>, args: &[Vec<u8>]) -> Answer {
         let at = |index: i64| if index < 0 { (index + count).max(-1) } else { index };
         let (from, to) = (at(from).max(0), at(to));
         let length = usize::try_from((to - from).saturating_add(1)).unwrap_or(0);
-        let all = set.iter().flat_map(|set| set.iter());
-        let all = all.skip(usize::try_from(from).expect("not negative")).take(length);
+        let mut all: Vec<_> = set.iter().flat_map(|set| set.iter()).collect();
+        if is_reversed {
+            all.reverse();
+        }
+        let all = all.into_iter().skip(usize::try_from(from).expect("not negative")).take(length);
         all.map(|(member, score)| (member.to_vec(), score)).collect()
     };
     let mut answer = Vec::new();

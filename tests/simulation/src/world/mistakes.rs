@@ -96,8 +96,8 @@ pub const MISTAKES: &[Mistake] = &[
     mistake(
         "a-rate-closes-when-the-clock-goes-back",
         60,
-        "if now_us < seen_us then",
-        "if false then",
+        "now_us < seen_us, tonumber",
+        "false, tonumber",
     ),
     mistake(
         "a-set-is-answered-as-the-first-of-its-call",

@@ -317,7 +317,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-release-is-passed-by-the-next-ask",
         0,
         "engine/acquire/single.rs",
-        "refusal.is_refusal()",
+        "refusal.is_refusal() && schedule.earlier.is_some()",
         "false",
     )
     .among(&[]),
