@@ -164,8 +164,12 @@ async fn clients_share_a_rate_by_their_order() {
     let rate = Rate::per_second(1_500).burst(50);
     let (shares, mut tasks) = (Arc::new([const { AtomicU64::new(0) }; CLIENTS]), JoinSet::new());
     let total = |shares: &[AtomicU64]| shares.iter().map(|it| it.load(Relaxed)).sum::<u64>();
-    for client in 0..CLIENTS {
-        let locks = Locks::connect(&server.url()).await.unwrap();
+    // All of them before the first call.
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(Locks::connect(&server.url()).await.unwrap());
+    }
+    for (client, locks) in clients.iter().enumerate() {
         for weight in WEIGHTS {
             let (limit, shares) = (locks.rate("r", rate).wait(HOUR), shares.clone());
             tasks.spawn(async move {
