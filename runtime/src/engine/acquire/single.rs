@@ -262,10 +262,12 @@ impl Acquisition<'_> {
                     admission.tell_done(asked, *done);
                 }
             }
-            // Its own idle leases need no message to go. Others here may keep new ones.
+            // Its own idle leases need no message to go. Others here may keep new ones, and a message may
+            // have let one go a moment ago.
             let gives_back = give_backs > 0
                 && (refusal.is_refusal() || matches!(refusal, NotGranted::Recalled { .. }))
-                && shared.queues.give_back_idle(pending.key());
+                && (shared.queues.give_back_idle(pending.key())
+                    || give_backs < 3 && matches!(refusal, NotGranted::WrongKind));
             if gives_back {
                 give_backs -= 1;
                 schedule.earlier = shared.client.keeper.releases.earlier();
