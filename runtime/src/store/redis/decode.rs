@@ -81,6 +81,7 @@ pub(super) fn all(answer: &[u64], (locks, rates): (usize, usize)) -> Option<All>
         }
         [code @ (0 | 2), nth, after] => {
             let index = usize::try_from(*nth).ok()?.checked_sub(1 + locks)?;
+            let index = Some(index).filter(|index| *index < rates)?;
             let after = Duration::from_micros(*after);
             Err(if *code == 2 {
                 NotAll::Reserved(index, after)
