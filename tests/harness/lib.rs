@@ -30,6 +30,7 @@ mod shell;
 pub mod shim;
 pub mod skew;
 pub mod tls;
+pub mod waiting;
 
 /// The examples of README and guide compile, and run if they need no server.
 #[cfg(doctest)]

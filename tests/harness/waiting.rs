@@ -1,0 +1,64 @@
+//! How a test waits: for a condition. Where nothing tells that enough time has gone by, it says why.
+//!
+//! All real time that tests let go by goes through here. `architecture::waits` refuses every other sleep
+//! under a real clock.
+
+use std::time::{Duration, Instant};
+
+/// How often a condition is looked at.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How long a condition may take to hold. So long that a busy machine does not fail a test.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until a condition holds.
+///
+/// # Panics
+///
+/// If it does not hold within a minute, with what was waited for.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    until_some(what, async || holds().await.then_some(())).await;
+}
+
+/// Waits for a value, and returns it.
+///
+/// # Panics
+///
+/// If there is none within a minute, with what was waited for.
+pub async fn until_some<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(value) = look().await {
+            return value;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited for a minute, in vain: {what}");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Waits until a condition holds, and blocks the thread meanwhile.
+///
+/// # Panics
+///
+/// If it does not hold within a minute, with what was waited for.
+pub fn until_blocking(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "waited for a minute, in vain: {what}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Takes time, as the work of a holder or the pause of a client does. A load is made of such times; no
+/// test waits for something by them.
+pub async fn work_for(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// Lets real time go by, where nothing that a test could look at tells that enough of it has: a lease
+/// of a real server has outlived its TTL, or something has not happened. Each use is in the list of
+/// `architecture::waits`.
+pub async fn pass(time: Duration, why: &str) {
+    assert!(!why.is_empty(), "say why no condition tells that enough time has gone by");
+    tokio::time::sleep(time).await;
+}
