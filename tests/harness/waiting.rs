@@ -58,6 +58,10 @@ pub async fn work_for(time: Duration) {
 /// Lets real time go by, where nothing that a test could look at tells that enough of it has: a lease
 /// of a real server has outlived its TTL, or something has not happened. Each use is in the list of
 /// `architecture::waits`.
+///
+/// # Panics
+///
+/// If there is no reason.
 pub async fn pass(time: Duration, why: &str) {
     assert!(!why.is_empty(), "say why no condition tells that enough time has gone by");
     tokio::time::sleep(time).await;

@@ -2,6 +2,7 @@
 //! `use` lines and paths of the code.
 
 mod arrows;
+mod ratchet;
 
 use std::fs;
 use std::path::{Path, PathBuf};

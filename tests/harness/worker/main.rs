@@ -4,6 +4,7 @@
 //! its input ends.
 
 mod blocked;
+mod calls;
 mod cost;
 mod cryptography;
 mod ending;
@@ -60,6 +61,7 @@ fn main() -> Result<(), Failure> {
         [url, "blocked"] => blocked::acquire(url),
         [url, "fork"] => forked::fork(url),
         [url, "outlived", flavour, how] => outlived::end(url, flavour, how),
+        ["-", "calls", count] => calls::under_a_layer(count.parse()?),
         ["-", "env"] => environment(),
         ["-", "serve"] => serve(),
         ["-", "secrets"] => secrets::run(),

@@ -37,3 +37,20 @@ fn each_mode_of_the_test_run_is_explained() {
         assert!(is_named, "{PAGE} lacks {command}");
     }
 }
+
+/// Each part of the long run has a row that says when it ran last, and a job of the night.
+#[test]
+fn each_long_part_has_a_row() {
+    let (script, table) = (read("tests/long"), read("tests/long.md"));
+    let defined = script.lines().filter_map(|line| line.strip_prefix("long_")?.split_once("() {"));
+    let parts: Vec<_> =
+        defined.map(|(name, _)| name.replace('_', "-")).filter(|name| name != "figures").collect();
+    assert!(parts.len() > 10, "{parts:?}");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next());
+    let rows: Vec<_> = rows.filter(|name| *name != "part").collect();
+    assert_eq!(rows, parts);
+    let nightly = read(".github/workflows/nightly.yml");
+    let missing: Vec<_> =
+        parts.iter().filter(|part| !nightly.contains(&format!("long {part},"))).collect();
+    assert!(missing.is_empty(), "no night runs {missing:?}");
+}

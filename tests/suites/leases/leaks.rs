@@ -43,16 +43,16 @@ async fn nothing_adds_up(what: &str, count: u64, clients: usize) {
 
 #[tokio::test]
 async fn acquiring_and_releasing_leaks_nothing() {
-    nothing_adds_up("cycles", if is_long() { 1_000_000 } else { 100_000 }, 1).await;
+    nothing_adds_up("cycles", if is_long() { 1_000_000 } else { 30_000 }, 1).await;
 }
 
 /// Also of locks that lingered once.
 #[tokio::test]
 async fn names_that_lingered_once_leak_nothing() {
-    nothing_adds_up("lingered", if is_long() { 1_000_000 } else { 50_000 }, 1).await;
+    nothing_adds_up("lingered", if is_long() { 1_000_000 } else { 20_000 }, 1).await;
 }
 
 #[tokio::test]
 async fn hand_offs_of_one_lock_leak_nothing() {
-    nothing_adds_up("contended", if is_long() { 100_000 } else { 10_000 }, 2).await;
+    nothing_adds_up("contended", if is_long() { 100_000 } else { 5_000 }, 2).await;
 }

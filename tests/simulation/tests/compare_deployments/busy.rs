@@ -6,7 +6,7 @@ use leasehold_simulation::server::core::Work;
 use leasehold_tests::server::Server;
 
 use crate::asking::Client;
-use crate::real::Connection;
+use super::real::Connection;
 
 /// Without the numbers of connections and versions.
 fn without_numbers(said: &str) -> String {

@@ -5,7 +5,7 @@ use leasehold_tests::sentinel::until_linked;
 use leasehold_tests::server::{Server, free_port};
 
 use crate::asking::Client;
-use crate::real::Connection;
+use super::real::Connection;
 
 fn now_us() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

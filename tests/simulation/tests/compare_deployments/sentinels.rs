@@ -5,7 +5,7 @@ use leasehold_simulation::server::{Server, Settings};
 use leasehold_tests::sentinel::{NAME, Sentinel};
 
 use crate::asking::Client;
-use crate::real::Connection;
+use super::real::Connection;
 
 /// The fields of maps that a simulated sentinel has, with their values, in its order.
 fn fields(said: &str, names: &[&str]) -> Vec<String> {

@@ -7,7 +7,7 @@ use leasehold_simulation::server::cluster::{View, slot_of};
 use leasehold_simulation::server::{Server, Settings};
 use tokio::time::sleep;
 
-use crate::{MS, Notes, SECOND, World, address};
+use super::{MS, Notes, SECOND, World, address};
 
 pub(crate) const URL: &str = "redis://10.0.0.1,10.0.0.2,10.0.0.3";
 

@@ -7,7 +7,7 @@ use leasehold_simulation::repeat::let_repeat;
 use leasehold_simulation::server::Settings;
 use tokio::time::sleep;
 
-use crate::{SECOND, World, address};
+use super::{SECOND, World, address};
 
 /// A client that can't release its lock gives up after a while, and waits for no other clock than its
 /// own: where the system's stands still, it would wait for ever.

@@ -17,8 +17,8 @@ use leasehold_simulation::repeat::let_repeat;
 use leasehold_simulation::server::cluster::{View, slot_of};
 use tokio::time::sleep;
 
-use crate::cluster::{URL, start};
-use crate::{MS, SECOND, World, address};
+use super::cluster::{URL, start};
+use super::{MS, SECOND, World, address};
 
 const LOCKS: [&str; 4] = ["a", "b", "c", "d"];
 

@@ -7,7 +7,7 @@ use leasehold_simulation::server::sentinel::Sentinel;
 use leasehold_simulation::server::{Server, Settings};
 use tokio::time::sleep;
 
-use crate::{MS, Notes, SECOND, World, address};
+use super::{MS, Notes, SECOND, World, address};
 
 const URL: &str = "redis+sentinel://10.0.0.11:6379,10.0.0.12:6379,10.0.0.13:6379/m";
 

@@ -17,7 +17,8 @@ pub(crate) enum Mode {
     },
     One(u64),
     Shrink(u64),
-    /// Plants all mistakes, one after another; or those whose names have this in them.
+    /// Plants all mistakes, one after another; those of the `scripts` or the `client`; or those whose
+    /// names have this in them.
     Mistakes(String),
     /// Leaves out all lines of the scripts, one after another; or those of the files whose names
     /// begin so.

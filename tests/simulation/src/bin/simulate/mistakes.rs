@@ -16,10 +16,14 @@ pub(crate) fn find_all(names: &str, arguments: &Arguments) -> ExitCode {
     let in_client = CLIENT_MISTAKES
         .iter()
         .map(|it| (it.name(), it.within, it.times, it.only, Planted::InClient(it)));
-    let is_meant = |row: &Row| row.0.contains(names);
+    // A place's name stands for all of its mistakes.
+    let is_meant = |place, row: &Row| match names {
+        "scripts" | "client" => names == place,
+        names => row.0.contains(names),
+    };
     let is_well = [
-        find("scripts", in_scripts.filter(is_meant), arguments),
-        find("client", in_client.filter(is_meant), arguments),
+        find("scripts", in_scripts.filter(|row| is_meant("scripts", row)), arguments),
+        find("client", in_client.filter(|row| is_meant("client", row)), arguments),
     ];
     if is_well == [true; 2] { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -11,7 +11,7 @@ use leasehold::store::{Ask, Attempt, ClientId, Kind, Owner, Request, RequestId};
 use leasehold_simulation::traffic::{Unusual, connect, judged, on_a_bench};
 
 fn seeds() -> u64 {
-    std::env::var("SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(20)
+    std::env::var("SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(8)
 }
 
 #[test]

@@ -2,8 +2,6 @@
 //! same bytes, but for the names and numbers that each server makes up.
 #![cfg(all(feature = "servers", target_os = "linux"))]
 
-#[path = "../deployments/asking.rs"]
-mod asking;
 mod busy;
 mod cluster;
 mod real;
