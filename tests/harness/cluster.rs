@@ -7,12 +7,12 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use tokio::time::{sleep, timeout};
 
 use crate::sentinel::until_linked;
 use crate::server::{Server, free_port};
 use crate::skew::Clock;
 use crate::tls::Wire;
+use crate::waiting::until;
 
 /// Three masters on the loopback interface, each with as many replicas. They end when
 /// this is dropped.
@@ -24,11 +24,6 @@ pub struct Cluster {
 }
 
 const SLOTS: [[u16; 2]; 3] = [[0, 5460], [5461, 10922], [10923, 16383]];
-
-/// Far longer than the nodes take to agree.
-const SOON: Duration = Duration::from_secs(30);
-
-const PAUSE: Duration = Duration::from_millis(20);
 
 impl Cluster {
     /// Starts three masters without replicas, and waits until each reports a complete cluster.
@@ -82,15 +77,13 @@ impl Cluster {
             until_linked(replica).await;
         }
         // A master must know a replica before it can vote for it.
-        let known = async {
-            for node in &cluster.nodes {
-                while nodes(&mut node.redis().await).await.matches("slave ").count() != others.len()
-                {
-                    sleep(PAUSE).await;
-                }
-            }
-        };
-        timeout(SOON, known).await.expect("all know the replicas");
+        for node in &cluster.nodes {
+            let mut redis = node.redis().await;
+            until("a node knows the replicas", async || {
+                nodes(&mut redis).await.matches("slave ").count() == others.len()
+            })
+            .await;
+        }
         cluster.until("cluster_state:ok").await;
         cluster
     }
@@ -105,14 +98,11 @@ impl Cluster {
 
     /// Waits until each node reports this line about the cluster.
     async fn until(&self, line: &str) {
-        let said = async {
-            for node in &self.nodes {
-                while !info(&mut node.redis().await).await.lines().any(|said| said == line) {
-                    sleep(PAUSE).await;
-                }
-            }
-        };
-        timeout(SOON, said).await.expect(line);
+        for node in &self.nodes {
+            let mut redis = node.redis().await;
+            let mut is_said = async || info(&mut redis).await.lines().any(|said| said == line);
+            until(line, async || is_said().await).await;
+        }
     }
 
     /// A cluster of one node, whose wall clock is moved by [`Server::jump`].
@@ -144,18 +134,14 @@ impl Cluster {
             announce.arg("SET").arg("cluster-announce-port").arg(port);
             announce.exec_async(&mut node.redis().await).await.expect("a node of a cluster");
         }
-        let known = async {
-            for node in &self.nodes {
-                let mut redis = node.redis().await;
-                let is_told = |told: &str| {
-                    ports.iter().all(|port| told.contains(&format!(" 127.0.0.1:{port}@")))
-                };
-                while !is_told(&nodes(&mut redis).await) {
-                    sleep(PAUSE).await;
-                }
-            }
-        };
-        timeout(SOON, known).await.expect("all nodes hear of the ports");
+        for node in &self.nodes {
+            let mut redis = node.redis().await;
+            until("a node has heard of the ports", async || {
+                let told = nodes(&mut redis).await;
+                ports.iter().all(|port| told.contains(&format!(" 127.0.0.1:{port}@")))
+            })
+            .await;
+        }
     }
 
     /// The masters, as they were in the beginning, and then their replicas: the first

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 
 use crate::server::Server;
+use crate::waiting::until;
 
 /// Far below the 30 seconds of a lease. A lock that is free by then was released, and did not
 /// expire.
@@ -28,14 +29,12 @@ impl Server {
     /// If that does not come about.
     pub async fn until_all_is_free(&self) {
         let (mut redis, begun) = (self.patient().await, Instant::now());
-        loop {
+        until("all is free", async || {
             let left = unfree(&mut redis).await;
-            if left.is_empty() {
-                return;
-            }
             assert!(begun.elapsed() < BOUND, "{} are left: {left:?}", left.len());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            left.is_empty()
+        })
+        .await;
     }
 
     /// The number of locks that the server knows, free ones included.

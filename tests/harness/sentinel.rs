@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use tokio::time::{sleep, timeout};
 
 use crate::server::{Server, free_port};
 use crate::tls::Wire;
+use crate::waiting::{until, until_some};
 
 /// One master, its replicas and three sentinels, on the loopback interface. They end
 /// when this is dropped.
@@ -22,11 +22,6 @@ pub struct Sentinel {
 
 /// The sentinels' name for the master.
 pub const NAME: &str = "mymaster";
-
-/// Far longer than the servers take to find each other.
-const SOON: Duration = Duration::from_secs(30);
-
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// A server with these arguments does not wait for more replicas before it sends its data.
 const PROMPT: &[&str] = &["--repl-diskless-sync-delay", "0"];
@@ -104,14 +99,11 @@ impl Sentinel {
             (0..10).find_map(start).expect("redis-server starts as a sentinel")
         };
         let sentinel = Self { servers, ports, sentinels: (0..3).map(start).collect(), wire };
-        let known = async {
-            for each in &sentinel.sentinels {
-                while !knows(&mut each.redis().await, replicas).await {
-                    sleep(PAUSE).await;
-                }
-            }
-        };
-        timeout(SOON, known).await.expect("they find each other");
+        for each in &sentinel.sentinels {
+            let mut redis = each.redis().await;
+            let mut knows = async || knows(&mut redis, replicas).await;
+            until("a sentinel knows the others", async || knows().await).await;
+        }
         sentinel
     }
 
@@ -185,19 +177,12 @@ impl Sentinel {
     ///
     /// If there are not so many, or it does not start.
     pub async fn restart_as_replica(&mut self, at: usize) {
-        let started = async {
-            loop {
-                if let Some(master) = self.place_of_master().await {
-                    let of = format!("127.0.0.1 {}", self.ports[master]);
-                    // A connection of somebody else may have the port for a moment.
-                    if let Some(server) = self.try_restart(at, &["--replicaof", &of]) {
-                        return server;
-                    }
-                }
-                sleep(PAUSE).await;
-            }
+        let started = async || {
+            let of = format!("127.0.0.1 {}", self.ports[self.place_of_master().await?]);
+            // A connection of somebody else may have the port for a moment.
+            self.try_restart(at, &["--replicaof", &of])
         };
-        self.servers[at] = timeout(SOON, started).await.expect("it starts");
+        self.servers[at] = until_some("it starts", started).await;
         until_linked(&self.servers[at]).await;
     }
 
@@ -207,15 +192,8 @@ impl Sentinel {
     ///
     /// If there are not so many, or it does not start.
     pub async fn restart_as_master(&mut self, at: usize) {
-        let started = async {
-            loop {
-                if let Some(server) = self.try_restart(at, &[]) {
-                    return server;
-                }
-                sleep(PAUSE).await;
-            }
-        };
-        self.servers[at] = timeout(SOON, started).await.expect("it starts");
+        let started = async || self.try_restart(at, &[]);
+        self.servers[at] = until_some("it starts", started).await;
     }
 
     fn try_restart(&self, at: usize, arguments: &[&str]) -> Option<Server> {
@@ -230,15 +208,10 @@ impl Sentinel {
     ///
     /// If that does not come about.
     pub async fn until_replaced(&self, former: &Server) -> &Server {
-        let replaced = async {
-            loop {
-                match self.master().await {
-                    Some(master) if master.port() != former.port() => return master,
-                    _ => sleep(PAUSE).await,
-                }
-            }
-        };
-        timeout(SOON, replaced).await.expect("another becomes the master")
+        until_some("another becomes the master", async || {
+            self.master().await.filter(|master| master.port() != former.port())
+        })
+        .await
     }
 }
 
@@ -277,15 +250,10 @@ async fn knows(redis: &mut MultiplexedConnection, replicas: usize) -> bool {
 /// If that does not come about.
 pub async fn until_linked(replica: &Server) {
     let mut redis = replica.redis().await;
-    let linked = async {
-        loop {
-            let info: String =
-                redis::cmd("INFO").arg("replication").query_async(&mut redis).await.expect("INFO");
-            if info.contains("master_link_status:up") {
-                return;
-            }
-            sleep(PAUSE).await;
-        }
-    };
-    timeout(SOON, linked).await.expect("it follows its master");
+    until("it follows its master", async || {
+        let info: String =
+            redis::cmd("INFO").arg("replication").query_async(&mut redis).await.expect("INFO");
+        info.contains("master_link_status:up")
+    })
+    .await;
 }

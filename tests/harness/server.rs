@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 
 use crate::shell::Shell;
 use crate::skew::{Clock, micros};
 use crate::tls::{self, Wire};
+use crate::waiting::{until, until_blocking};
 
 /// A server on a free port of the loopback interface, empty, without
 /// persistence. It ends when this is dropped.
@@ -83,14 +83,12 @@ impl Server {
     /// If it does not start.
     #[must_use]
     pub fn start_on_with(port: u16, arguments: &[&str]) -> Self {
-        let begun = Instant::now();
-        loop {
-            if let Some(server) = Self::try_start(port, arguments, None) {
-                return server;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(10), "the port is free again");
-            thread::sleep(Duration::from_millis(20));
-        }
+        let mut started = None;
+        until_blocking("the port is free again", || {
+            started = Self::try_start(port, arguments, None);
+            started.is_some()
+        });
+        started.expect("it has started")
     }
 
     /// The same. `None` if it does not start, for example because somebody has the port.
@@ -312,9 +310,10 @@ impl Server {
     /// If there is no `kill`.
     pub async fn kill(&self) {
         signal("-KILL", self.shell.pid());
-        while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until("nobody listens on its port", async || {
+            tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_err()
+        })
+        .await;
     }
 }
 

@@ -55,6 +55,11 @@ pub async fn work_for(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
+/// The same for work that blocks its thread.
+pub fn block_for(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// Lets real time go by, where nothing that a test could look at tells that enough of it has: a lease
 /// of a real server has outlived its TTL, or something has not happened. Each use is in the list of
 /// `architecture::waits`.

@@ -21,6 +21,7 @@ use crate::masters::Masters;
 use crate::requests::{redis_store, request};
 use crate::rights::Rights;
 use crate::server::Server;
+use crate::waiting::{pass, until};
 use crate::{cluster, sentinel};
 
 /// Servers started once in a process, which end with it.
@@ -29,20 +30,20 @@ pub trait Deployment: Debug + Sized + Send + Sync + 'static {
     fn shared() -> &'static OnceCell<Self>;
 
     /// Starts it.
-    fn start() -> impl Future<Output = Self> + Send;
+    fn start() -> impl Future<Output = Self>;
 
     /// True if a repeated acquire has the token of the first.
     const REPEATS_TOKENS: bool = true;
 
     /// The URL for clients whose keys begin with `prefix`.
-    fn url(&self, prefix: &str) -> impl Future<Output = String> + Send;
+    fn url(&self, prefix: &str) -> impl Future<Output = String>;
 
     /// A store on it, driven by the case's own runtime.
     fn store(
         &self,
         prefix: &str,
         id: ClientId,
-    ) -> impl Future<Output = Result<Arc<dyn Store>, LockError>> + Send {
+    ) -> impl Future<Output = Result<Arc<dyn Store>, LockError>> {
         async move {
             let (url, settings) = (self.url(prefix).await, settings(prefix));
             let store = RedisStore::connect(&url, &settings, id, Handle::current()).await?;
@@ -51,7 +52,7 @@ pub trait Deployment: Debug + Sized + Send + Sync + 'static {
     }
 
     /// A client of it.
-    fn locks(&self, prefix: &str) -> impl Future<Output = Result<Locks, LockError>> + Send {
+    fn locks(&self, prefix: &str) -> impl Future<Output = Result<Locks, LockError>> {
         async move {
             let builder = Locks::builder().prefix(prefix).connect_timeout(SOON);
             builder.connect(&self.url(prefix).await).await
@@ -87,9 +88,8 @@ impl<D: Deployment> Backend for On<D> {
     fn until_queued<'a>(&'a self, name: &'a str, count: u64) -> LocalBoxFuture<'a, ()> {
         Box::pin(async move {
             let key = LockKey::new(name).expect("a name");
-            while self.store.inspect(&key).await.expect("the store answers").waiting != count {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            let waiting = async || self.store.inspect(&key).await.expect("it answers").waiting;
+            until("so many are in the queue", async || waiting().await == count).await;
         })
     }
 
@@ -99,7 +99,8 @@ impl<D: Deployment> Backend for On<D> {
 
     fn pass(&self, time: Duration) -> LocalBoxFuture<'_, ()> {
         // The server counts in whole milliseconds, and begins when it is asked.
-        Box::pin(tokio::time::sleep(time + Duration::from_millis(10)))
+        let time = time + Duration::from_millis(10);
+        Box::pin(pass(time, "a case lets the time of a real server go by"))
     }
 }
 
@@ -181,9 +182,7 @@ impl Deployment for OneByResp2 {
     async fn locks(&self, prefix: &str) -> Result<Locks, LockError> {
         let builder = Locks::builder().prefix(prefix).connect_timeout(SOON);
         let locks = builder.connect(&self.url(prefix).await).await?;
-        while !locks.gives_hints() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until("the second connection is there", async || locks.gives_hints()).await;
         Ok(locks)
     }
 }

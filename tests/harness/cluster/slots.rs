@@ -1,10 +1,10 @@
 //! The owner of a slot, and how a slot moves.
 
 use redis::aio::MultiplexedConnection;
-use tokio::time::{sleep, timeout};
 
-use super::{Cluster, PAUSE, SOON, command, id};
+use super::{Cluster, command, id};
 use crate::server::Server;
+use crate::waiting::{until, until_some};
 
 impl Cluster {
     /// The slot of a lock's name.
@@ -35,15 +35,7 @@ impl Cluster {
     ///
     /// If that does not come about.
     pub async fn until_master_of(&self, slot: u16) -> &Server {
-        let known = async {
-            loop {
-                match self.master_of(slot).await {
-                    Some(master) => return master,
-                    None => sleep(PAUSE).await,
-                }
-            }
-        };
-        timeout(SOON, known).await.expect("the slot has a master")
+        until_some("the slot has a master", async || self.master_of(slot).await).await
     }
 
     /// Waits until another than `former` is the master of a slot.
@@ -52,15 +44,10 @@ impl Cluster {
     ///
     /// If that does not come about.
     pub async fn until_taken_over(&self, slot: u16, former: &Server) -> &Server {
-        let taken = async {
-            loop {
-                match self.master_of(slot).await {
-                    Some(master) if master.port() != former.port() => return master,
-                    _ => sleep(PAUSE).await,
-                }
-            }
-        };
-        timeout(SOON, taken).await.expect("a replica takes over")
+        until_some("a replica takes over", async || {
+            self.master_of(slot).await.filter(|master| master.port() != former.port())
+        })
+        .await
     }
 
     /// Moves the keys of a slot to another master, but not the slot. Its master redirects requests
@@ -96,14 +83,12 @@ impl Cluster {
         }
         // Waits until the other nodes know, because clients ask any of them.
         let new = id(to).await;
-        let known = async {
-            for node in &self.nodes {
-                while owner(node, slot).await.is_some_and(|owner| owner.id != new) {
-                    sleep(PAUSE).await;
-                }
-            }
-        };
-        timeout(SOON, known).await.expect("all hear of it");
+        for node in &self.nodes {
+            until("a node has heard of it", async || {
+                owner(node, slot).await.is_none_or(|owner| owner.id == new)
+            })
+            .await;
+        }
     }
 }
 

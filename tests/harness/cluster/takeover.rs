@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::slots::owner;
-use super::{Cluster, PAUSE, SOON, id, nodes};
+use super::{Cluster, id, nodes};
 use crate::sentinel::until_linked;
 use crate::server::Server;
+use crate::waiting::{until, until_some, work_for};
 
 /// A replica takes over within this time, or its request was refused. That happens after slots have
 /// moved: two masters may have the same epoch, until they have noticed.
@@ -53,7 +54,7 @@ impl Cluster {
         let (former, replica) = self.pair(slot).await;
         let frozen = former.freeze().await;
         let has_taken_over = take_over(replica, &["FORCE"]).await;
-        sleep(frozen_for).await;
+        work_for(frozen_for).await;
         drop(frozen);
         self.settle(slot, former, replica).await;
         has_taken_over
@@ -61,39 +62,32 @@ impl Cluster {
 
     /// The master of a slot and its replica.
     async fn pair(&self, slot: u16) -> (&Server, &Server) {
-        let pair = async {
-            loop {
-                let master = self.until_master_of(slot).await;
-                let of_master = format!("myself,slave {}", id(master).await);
-                for node in &self.nodes {
-                    if nodes(&mut node.redis().await).await.contains(&of_master) {
-                        return (master, node);
-                    }
+        until_some("the slot's master has a replica", async || {
+            let master = self.until_master_of(slot).await;
+            let of_master = format!("myself,slave {}", id(master).await);
+            for node in &self.nodes {
+                if nodes(&mut node.redis().await).await.contains(&of_master) {
+                    return Some((master, node));
                 }
-                sleep(PAUSE).await;
             }
-        };
-        timeout(SOON, pair).await.expect("a master that has a replica")
+            None
+        })
+        .await
     }
 
     /// Waits until one of the two is the master of the slot, all nodes know which, and the other one
     /// follows it.
     async fn settle(&self, slot: u16, one: &Server, other: &Server) {
-        let settled = async {
-            loop {
-                let mut owners = Vec::new();
-                for node in &self.nodes {
-                    owners.push(owner(node, slot).await.map(|owner| owner.id));
-                }
-                owners.dedup();
-                let is_agreed = matches!(owners[..], [Some(_)]);
-                if is_agreed && is_master(one).await != is_master(other).await {
-                    return;
-                }
-                sleep(PAUSE).await;
+        until("the nodes agree on the slot's master", async || {
+            let mut owners = Vec::new();
+            for node in &self.nodes {
+                owners.push(owner(node, slot).await.map(|owner| owner.id));
             }
-        };
-        timeout(SOON, settled).await.expect("the nodes agree");
+            owners.dedup();
+            let is_agreed = matches!(owners[..], [Some(_)]);
+            is_agreed && is_master(one).await != is_master(other).await
+        })
+        .await;
         until_linked(if is_master(one).await { other } else { one }).await;
     }
 }
@@ -102,14 +96,8 @@ impl Cluster {
 async fn take_over(replica: &Server, how: &[&str]) -> bool {
     let mut redis = replica.redis().await;
     let asked = redis::cmd("CLUSTER").arg("FAILOVER").arg(how).exec_async(&mut redis).await;
-    let until = Instant::now() + PATIENCE;
-    while asked.is_ok() && Instant::now() < until {
-        if is_master(replica).await {
-            return true;
-        }
-        sleep(PAUSE).await;
-    }
-    false
+    let taken_over = until("it is the master", async || is_master(replica).await);
+    asked.is_ok() && timeout(PATIENCE, taken_over).await.is_ok()
 }
 
 async fn is_master(node: &Server) -> bool {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use leasehold::{LockError, Locks, Wait};
 use leasehold_tests::kinds::EVERY_KIND;
+use leasehold_tests::waiting::until;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -97,12 +98,7 @@ async fn memory_after(
 async fn say(memory_before: usize, tasks_before: usize) -> Result<(), Failure> {
     println!("grown {}", memory()?.saturating_sub(memory_before));
     // The task that ends a turn lives until then.
-    let none = async {
-        while tasks() > tasks_before {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    let _ = tokio::time::timeout(Duration::from_secs(1), none).await;
+    until("the tasks have ended", async || tasks() <= tasks_before).await;
     println!("tasks {}", tasks().saturating_sub(tasks_before));
     super::ready();
     Ok(())

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt;
 use leasehold::{Lease, LockError, Locks};
+use leasehold_tests::waiting::{until, work_for};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::Failure;
 
@@ -54,9 +55,10 @@ pub(super) fn fork(url: &str) -> Result<(), Failure> {
             assert!((&mut waiting).now_or_never().is_none(), "{name} is held");
             waiting
         });
-        while locks.inspect("theirs").await?.waiting == 0 {
-            sleep(Duration::from_millis(5)).await;
-        }
+        until("one waits in the store's queue", async || {
+            locks.inspect("theirs").await.is_ok_and(|state| state.waiting > 0)
+        })
+        .await;
         Ok::<_, LockError>((locks, leases, many, waiting))
     })?;
     // Their releases are still pending at the fork.
@@ -78,11 +80,11 @@ pub(super) fn fork(url: &str) -> Result<(), Failure> {
                 Command::new("kill").arg("-KILL").arg(&child).status()?;
                 return Err("the child does not end".into());
             }
-            sleep(Duration::from_millis(5)).await;
+            work_for(Duration::from_millis(5)).await;
         }
         println!("ended {}", now());
         // The parent renews it, whatever the child did.
-        sleep(TTL).await;
+        work_for(TTL).await;
         for lease in leases {
             println!("parent {} {}", lease.is_held(), lease.release().await.is_ok());
         }

@@ -25,6 +25,7 @@ use leasehold::store::fault_injection::FaultInjector;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::{Fault, LockError, Locks, Wait};
 use leasehold_tests::server::{Server, connected};
+use leasehold_tests::waiting::work_for;
 use tokio::runtime::Handle;
 
 type Failure = Box<dyn std::error::Error>;
@@ -236,7 +237,7 @@ async fn permits(url: &str, key: &str, limit: u32, times: u32) -> Result<(), Fai
         } else {
             let mut tried = semaphore.try_acquire().await;
             while let Err(LockError::Busy { .. }) = tried {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                work_for(Duration::from_millis(1)).await;
                 tried = semaphore.try_acquire().await;
             }
             tried?
@@ -293,7 +294,7 @@ async fn sets(url: &str, of: usize, names: u32, time: Duration) -> Result<(), Fa
             leave.cmd("DECR").arg(format!("inside:{key}"));
         }
         let found: Vec<Option<u64>> = enter.query_async(&mut redis).await?;
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        work_for(Duration::from_millis(2)).await;
         let is_held = leases.is_held();
         leave.exec_async(&mut redis).await?;
         for (lease, found) in leases.iter().zip(found.chunks(2)) {

@@ -12,6 +12,7 @@ use bb8_redis::RedisConnectionManager;
 use bb8_redis::bb8::Pool;
 use futures_util::future::join_all;
 use leasehold::{Locks, Wait};
+use leasehold_tests::waiting::pass;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
@@ -114,6 +115,7 @@ pub(super) fn end(url: &str, flavour: &str, how: &str) -> Result<(), Failure> {
         _ => return Err("how: main, pool, exit, static, shutdown or shutdown-without".into()),
     }
     drop(own);
-    thread::sleep(LATE);
+    let why = "no thread panics or logs after the end of the runtime";
+    runtime("one")?.block_on(pass(LATE, why));
     Ok(())
 }

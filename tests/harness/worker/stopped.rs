@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use leasehold::Locks;
+use leasehold_tests::waiting::work_for;
 use tokio::io::AsyncReadExt;
 
 use super::Failure;
@@ -20,7 +21,7 @@ pub(super) async fn run(url: &str, key: &str, ttl_ms: u64) -> Result<(), Failure
     let work = async {
         loop {
             // The work is ready as soon as the process goes on.
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            work_for(Duration::from_millis(1)).await;
             went_on |= polled.elapsed().is_ok_and(|time| time > ttl);
             polled = SystemTime::now();
         }

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use leasehold::{Lease, LockError, Locks};
 use leasehold_tests::server::connected;
+use leasehold_tests::waiting::work_for;
 
 use super::Failure;
 
@@ -23,7 +24,7 @@ pub(super) async fn run(url: &str, database: &str) -> Result<(), Failure> {
         let lease = match job.lock().await {
             Ok(lease) => lease,
             Err(LockError::Done { retry_after, .. }) => {
-                tokio::time::sleep(retry_after).await;
+                work_for(retry_after).await;
                 continue;
             }
             // Another runs it, or was killed while it did.
@@ -54,7 +55,7 @@ async fn work(lease: Lease) -> &'static str {
         2 => PERIOD + PERIOD / 4,
         _ => PERIOD / 10,
     };
-    tokio::time::sleep(time).await;
+    work_for(time).await;
     match lease.complete().await {
         Ok(()) => "succeeded",
         Err(LockError::Lost { .. }) => "lost",
