@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use fastrand::Rng;
 use leasehold_history::{Effect, Kind, Line};
-use tokio::time::sleep;
+use leasehold_tests::waiting::work_for;
 
 use crate::Failure;
 use crate::clock::{millis, nanos, now};
@@ -53,7 +53,7 @@ pub(crate) async fn run<W: World>(plan: Option<Plan>) -> Result<(), Failure> {
     let servers = async {
         while tokio::time::Instant::now() < until {
             world.watch(&journal).await?;
-            sleep(millis(&mut of_servers, 100..2_500)).await;
+            work_for(millis(&mut of_servers, 100..2_500)).await;
             world.watch(&journal).await?;
             world.disturb(&journal, &mut of_servers).await?;
         }

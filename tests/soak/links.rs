@@ -1,13 +1,13 @@
 //! The links between processes and servers, and their faults.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use fastrand::Rng;
 use leasehold_history::Effect;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::{until, work_for};
 use redis_server_wrapper::{Delay, Direction, FaultProxy};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::Failure;
 use crate::clock::{millis, now};
@@ -35,13 +35,7 @@ pub(crate) fn url(link: &Link) -> String {
 async fn sever(link: &Link) {
     link.disable().await.expect("it listens");
     // Somebody else's connection may have its port for a moment.
-    for _ in 0..1_000 {
-        if link.enable().await.is_ok() {
-            return;
-        }
-        sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{} is in use", link.addr());
+    until("a link has its port again", async || link.enable().await.is_ok()).await;
 }
 
 /// Disturbs one link after another.
@@ -49,7 +43,7 @@ pub(crate) async fn disturb(links: &[Link], journal: &Journal, until: Instant, r
     use Direction::{ClientToUpstream, UpstreamToClient};
 
     while !links.is_empty() && Instant::now() < until {
-        sleep(millis(rng, 50..1_500)).await;
+        work_for(millis(rng, 50..1_500)).await;
         let (link, from) = (&links[rng.usize(..links.len())], now());
         let direction = if rng.bool() { ClientToUpstream } else { UpstreamToClient };
         let name = match rng.u8(..6) {
@@ -60,19 +54,19 @@ pub(crate) async fn disturb(links: &[Link], journal: &Journal, until: Instant, r
             1 => {
                 // In the middle of a reply or a command, and again after each reconnect.
                 link.close_after(direction, rng.u64(1..600));
-                sleep(millis(rng, 10..400)).await;
+                work_for(millis(rng, 10..400)).await;
                 link.clear_close_after(direction);
                 "cuts-halfway"
             }
             2 | 3 => {
                 link.set_delay(direction, Delay::Fixed(millis(rng, 5..800)));
-                sleep(millis(rng, 50..1_500)).await;
+                work_for(millis(rng, 50..1_500)).await;
                 link.clear_delay(direction);
                 if direction == UpstreamToClient { "late-replies" } else { "late-commands" }
             }
             4 => {
                 link.set_stall(direction);
-                sleep(millis(rng, 5..400)).await;
+                work_for(millis(rng, 5..400)).await;
                 sever(link).await;
                 link.clear_stall(direction);
                 if direction == UpstreamToClient { "lost-replies" } else { "lost-commands" }
@@ -80,7 +74,7 @@ pub(crate) async fn disturb(links: &[Link], journal: &Journal, until: Instant, r
             _ => {
                 link.set_stall(ClientToUpstream);
                 link.set_stall(UpstreamToClient);
-                sleep(millis(rng, 100..4_000)).await;
+                work_for(millis(rng, 100..4_000)).await;
                 link.clear_stall_all();
                 "outages"
             }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use fastrand::Rng;
 use leasehold_history::Line;
 use leasehold_tests::server::signal;
+use leasehold_tests::waiting::work_for;
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::Failure;
 use crate::clock::{millis, now};
@@ -45,7 +46,7 @@ impl Crew {
             running.push(self.start(slot, count)?);
         }
         while Instant::now() < until {
-            sleep(millis(&mut self.rng, 100..2_500)).await;
+            work_for(millis(&mut self.rng, 100..2_500)).await;
             let slot = self.rng.usize(..running.len());
             self.notice_ended(&mut running)?;
             let is_over = match self.rng.u8(..10) {
@@ -63,7 +64,7 @@ impl Crew {
                 }
             };
             if is_over {
-                sleep(millis(&mut self.rng, 0..800)).await;
+                work_for(millis(&mut self.rng, 0..800)).await;
                 running[slot] = self.start(slot, &mut started[slot])?;
             }
         }
@@ -143,7 +144,7 @@ impl Crew {
         let Some(pid) = process.child.id().map(|pid| pid.to_string()) else { return };
         let from = now();
         signal("-STOP", &pid);
-        sleep(millis(&mut self.rng, 50..4_000)).await;
+        work_for(millis(&mut self.rng, 50..4_000)).await;
         signal("-CONT", &pid);
         let worker = process.name.clone();
         self.journal.note(&Line::Stopped { worker, from, to: now() });

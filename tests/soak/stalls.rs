@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold_history::Nanos;
+use leasehold_tests::waiting::block_for;
 
 use crate::clock::{nanos, now};
 
@@ -16,7 +17,7 @@ pub(crate) fn watch(note: impl Fn(Nanos, Nanos) + Send + 'static) {
     thread::spawn(move || {
         let mut from = now();
         loop {
-            thread::sleep(LOOK);
+            block_for(LOOK);
             let to = now();
             if to - from > nanos(LOOK + LATE) {
                 note(from, to);

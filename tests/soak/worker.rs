@@ -14,9 +14,10 @@ use std::time::Duration;
 use fastrand::Rng;
 use leasehold::{LockError, Locks, QuorumLocks};
 use leasehold_history::Line;
+use leasehold_tests::waiting::work_for;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 pub(crate) use self::probes::{PROBES, Probe};
 use self::tickets::Tickets;
@@ -157,7 +158,7 @@ impl Client {
 
 async fn turns(shared: Arc<Shared>, task: usize, mut rng: Rng) {
     while !shared.is_ending() {
-        sleep(millis(&mut rng, 0..60)).await;
+        work_for(millis(&mut rng, 0..60)).await;
         shared.turn(task, &mut rng).await;
     }
 }

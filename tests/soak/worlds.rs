@@ -8,12 +8,11 @@ pub(crate) mod quorum;
 pub(crate) mod sentinel;
 
 use std::path::Path;
-use std::time::Duration;
 
 use fastrand::Rng;
 use leasehold_history::Effect;
 use leasehold_tests::server::Server;
-use tokio::time::{Instant, sleep};
+use leasehold_tests::waiting::{until_some, work_for};
 
 use crate::Failure;
 use crate::clock::{millis, now};
@@ -54,7 +53,7 @@ async fn disturb_one(server: &Server, journal: &Journal, rng: &mut Rng, longest_
         }
         1 => {
             command(server, &["CONFIG", "SET", "maxmemory", "1"]).await;
-            sleep(millis(rng, 50..1_500)).await;
+            work_for(millis(rng, 50..1_500)).await;
             command(server, &["CONFIG", "SET", "maxmemory", "0"]).await;
             "full-servers"
         }
@@ -68,12 +67,12 @@ async fn disturb_one(server: &Server, journal: &Journal, rng: &mut Rng, longest_
         3 => {
             let pause = millis(rng, 20..1_000);
             command(server, &["CLIENT", "PAUSE", &pause.as_millis().to_string(), "ALL"]).await;
-            sleep(pause).await;
+            work_for(pause).await;
             "pauses"
         }
         _ => {
             let frozen = server.freeze().await;
-            sleep(millis(rng, 50..longest_freeze)).await;
+            work_for(millis(rng, 50..longest_freeze)).await;
             drop(frozen);
             "freezes"
         }
@@ -89,13 +88,7 @@ async fn command(server: &Server, words: &[&str]) {
 
 /// Starts a server on the port of one that was killed. A connection of somebody else may have that
 /// port for a moment.
-async fn start_on(port: u16, arguments: &[&str]) -> Result<Server, Failure> {
-    let until = Instant::now() + Duration::from_secs(20);
-    while Instant::now() < until {
-        if let Some(server) = Server::try_start_on(port, arguments) {
-            return Ok(server);
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
-    Err(format!("no server starts on port {port}").into())
+async fn start_on(port: u16, arguments: &[&str]) -> Server {
+    let start = async || Server::try_start_on(port, arguments);
+    until_some("a server starts on its port", start).await
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use leasehold_history::{Kind, Line, Nanos};
+use leasehold_tests::waiting::work_for;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 
 use super::wishes::{Guard, LEDGER, Part, Wish};
 use super::{Shared, reason};
@@ -65,12 +66,12 @@ impl Shared {
             if left.is_zero() || is_lost || self.is_ending() {
                 break;
             }
-            sleep(left.min(LOOK)).await;
+            work_for(left.min(LOOK)).await;
         }
         if wish.never_looks {
             let mut ending = self.ending.clone();
             tokio::select! {
-                () = sleep_until(until) => {}
+                () = work_for(until.saturating_duration_since(Instant::now())) => {}
                 _ = ending.wait_for(|is_ending| *is_ending) => {}
             }
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use fastrand::Rng;
 use leasehold_history::Effect;
 use leasehold_tests::server::{Server, free_port};
-use tokio::time::sleep;
+use leasehold_tests::waiting::work_for;
 
 use super::{World, disturb_one, start_on};
 use crate::Failure;
@@ -40,7 +40,7 @@ impl World for Durable {
         let arguments = ["--dir", &data, "--appendonly", "yes", "--appendfsync", "no"];
         let arguments: Vec<_> = arguments.map(str::to_owned).into();
         let words: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let server = start_on(free_port(), &words).await?;
+        let server = start_on(free_port(), &words).await;
         let links = links::to(&server, processes).await?;
         Ok(Self { server, arguments, links })
     }
@@ -60,8 +60,8 @@ impl World for Durable {
         }
         let from = now();
         self.server.kill().await;
-        sleep(millis(rng, 0..1_500)).await;
-        self.server = start_on(self.server.port(), &self.arguments()).await?;
+        work_for(millis(rng, 0..1_500)).await;
+        self.server = start_on(self.server.port(), &self.arguments()).await;
         journal.fault("restarts", Effect::Away, from);
         Ok(())
     }

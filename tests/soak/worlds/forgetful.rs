@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use leasehold_history::{Effect, Line};
 use leasehold_tests::server::Server;
-use tokio::time::sleep;
+use leasehold_tests::waiting::work_for;
 
 use super::{World, command, disturb_one};
 use crate::Failure;
@@ -66,5 +66,5 @@ pub(super) async fn jump(server: &Server, journal: &Journal, rng: &mut Rng) {
     let (effect, amount) = (Effect::Behind, nanos(time));
     journal.note(&Line::Fault { effect, from, to: now(), amount, name });
     // The next jump comes when the clock has made up for this one.
-    sleep(time + Duration::from_secs(1)).await;
+    work_for(time + Duration::from_secs(1)).await;
 }

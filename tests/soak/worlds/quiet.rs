@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fastrand::Rng;
 use leasehold_tests::server::Server;
-use tokio::time::sleep;
+use leasehold_tests::waiting::work_for;
 
 use super::World;
 use crate::Failure;
@@ -26,7 +26,7 @@ impl World for Quiet {
     }
 
     async fn disturb(&mut self, _: &Journal, rng: &mut Rng) -> Result<(), Failure> {
-        sleep(millis(rng, 100..200)).await;
+        work_for(millis(rng, 100..200)).await;
         Ok(())
     }
 }

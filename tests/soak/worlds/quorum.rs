@@ -6,7 +6,7 @@ use std::path::Path;
 use fastrand::Rng;
 use leasehold_history::Effect;
 use leasehold_tests::server::Server;
-use tokio::time::sleep;
+use leasehold_tests::waiting::work_for;
 
 use super::forgetful::jump;
 use super::{World, disturb_one, start_on};
@@ -55,8 +55,8 @@ impl World for Quorum {
             1 if place > 0 => {
                 let from = now();
                 self.servers[place].kill().await;
-                sleep(millis(rng, 0..1_000)).await;
-                self.servers[place] = start_on(self.servers[place].port(), &[]).await?;
+                work_for(millis(rng, 0..1_000)).await;
+                self.servers[place] = start_on(self.servers[place].port(), &[]).await;
                 journal.fault("restarts-empty", Effect::Away, from);
             }
             _ => disturb_one(&self.servers[place], journal, rng, 3_000).await,

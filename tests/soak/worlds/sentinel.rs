@@ -8,7 +8,8 @@ use fastrand::Rng;
 use leasehold_history::{Effect, Nanos};
 use leasehold_tests::sentinel::Sentinel;
 use leasehold_tests::server::Server;
-use tokio::time::{sleep, timeout};
+use leasehold_tests::waiting::{until, until_some};
+use tokio::time::timeout;
 
 use super::{World, disturb_one};
 use crate::Failure;
@@ -22,13 +23,8 @@ const DEAD: Duration = Duration::from_secs(2);
 /// Sentinels wait for some time before they replace a master once more.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// Far longer than the replicas take to follow a master.
-const SOON: Duration = Duration::from_secs(120);
-
 /// A sentinel hears of a failover this much later, at most.
 const NEWS: Nanos = 5_000_000_000;
-
-const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Replicas {
     sentinel: Sentinel,
@@ -41,23 +37,17 @@ pub(crate) struct Replicas {
 
 impl Replicas {
     /// Waits until there is one master, and the others follow it.
-    async fn until_settled(&self) -> Result<u16, Failure> {
-        let settled = async {
-            loop {
-                if let Some(master) = self.sentinel.settled_master().await {
-                    return master;
-                }
-                sleep(PAUSE).await;
-            }
-        };
-        Ok(timeout(SOON, settled).await.map_err(|_| "the replicas follow no master")?)
+    async fn until_settled(&self) -> u16 {
+        let settled = async || self.sentinel.settled_master().await;
+        until_some("the replicas follow one master", settled).await
     }
 
     /// Waits until another than the killed master is the master.
     async fn until_replaced(&self) {
-        while self.sentinel.master().await.is_none_or(|master| master.port() == self.master) {
-            sleep(PAUSE).await;
-        }
+        until("another becomes the master", async || {
+            self.sentinel.master().await.is_some_and(|master| master.port() != self.master)
+        })
+        .await;
     }
 }
 
@@ -102,7 +92,7 @@ impl World for Replicas {
         } else {
             self.sentinel.restart_as_master(place).await;
         }
-        self.master = self.until_settled().await?;
+        self.master = self.until_settled().await;
         self.seen = now();
         let name = if is_replaced { "failovers" } else { "failovers-missed" };
         journal.fault(name, Effect::Forgets, from);
@@ -113,7 +103,7 @@ impl World for Replicas {
     async fn watch(&mut self, journal: &Journal) -> Result<(), Failure> {
         let looked = now();
         if self.sentinel.settled_master().await != Some(self.master) {
-            let master = self.until_settled().await?;
+            let master = self.until_settled().await;
             if master != self.master {
                 let from = self.seen.saturating_sub(NEWS);
                 journal.fault("failovers-unplanned", Effect::Forgets, from);
