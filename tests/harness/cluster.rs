@@ -100,8 +100,7 @@ impl Cluster {
     async fn until(&self, line: &str) {
         for node in &self.nodes {
             let mut redis = node.redis().await;
-            let mut is_said = async || info(&mut redis).await.lines().any(|said| said == line);
-            until(line, async || is_said().await).await;
+            until(line, async || info(&mut redis).await.lines().any(|said| said == line)).await;
         }
     }
 

@@ -101,8 +101,7 @@ impl Sentinel {
         let sentinel = Self { servers, ports, sentinels: (0..3).map(start).collect(), wire };
         for each in &sentinel.sentinels {
             let mut redis = each.redis().await;
-            let mut knows = async || knows(&mut redis, replicas).await;
-            until("a sentinel knows the others", async || knows().await).await;
+            until("a sentinel knows the others", async || knows(&mut redis, replicas).await).await;
         }
         sentinel
     }

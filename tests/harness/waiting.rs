@@ -3,7 +3,12 @@
 //! All real time that tests let go by goes through here. `architecture::waits` refuses every other sleep
 //! under a real clock.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use leasehold::Lease;
+use tokio::task::JoinHandle;
 
 /// How often a condition is looked at.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -46,6 +51,61 @@ pub fn until_blocking(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(begun.elapsed() < PATIENCE, "waited for a minute, in vain: {what}");
         std::thread::sleep(PAUSE);
+    }
+}
+
+/// Waits until a lease has outlived its first TTL, because it was renewed.
+///
+/// # Panics
+///
+/// If it is lost, or is not renewed within a minute.
+pub async fn until_outlived(lease: &Lease, ttl: Duration) {
+    let (begun, mut last) = (Instant::now(), lease.remaining());
+    until("a lease is renewed after its first TTL", async || {
+        let left = lease.remaining();
+        assert!(!left.is_zero(), "{lease:?} was lost");
+        let is_renewed = left > last;
+        last = left;
+        is_renewed && begun.elapsed() > ttl
+    })
+    .await;
+}
+
+/// Time as this process gets it: a task counts pauses of ten milliseconds. On a busy machine each of
+/// them takes longer, and so may what a test compares with them.
+#[derive(Debug)]
+pub struct OwnTime {
+    pauses: Arc<AtomicU32>,
+    task: JoinHandle<()>,
+}
+
+impl OwnTime {
+    const STEP: Duration = Duration::from_millis(10);
+
+    /// Begins to count, on the test's own runtime.
+    #[must_use]
+    pub fn begin() -> Self {
+        let pauses = Arc::new(AtomicU32::new(0));
+        let counted = pauses.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Self::STEP).await;
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Self { pauses, task }
+    }
+
+    /// The pauses that have gone by. On an idle machine it is a little less than the real time.
+    #[must_use]
+    pub fn passed(&self) -> Duration {
+        Self::STEP * self.pauses.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for OwnTime {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 

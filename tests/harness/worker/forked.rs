@@ -112,7 +112,7 @@ async fn in_the_child(url: &str, locks: Locks, leases: Vec<Lease>) -> Result<(),
     say("release of a lease that lingers", lingers.release()).await;
     say("detach", more.detach()).await;
     say("release now", theirs.release_now()).await;
-    match timeout(Duration::from_millis(500), locks.shutdown()).await {
+    match timeout(LONG, locks.shutdown()).await {
         Ok(report) => println!("child shutdown: {} {}", report.released, report.left),
         Err(_) => println!("child shutdown: hangs"),
     }
