@@ -2,7 +2,7 @@
 
 use leasehold_tests::requests;
 use leasehold_tests::requests::{in_flight, sent_together};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,10 @@ use leasehold::store::{
 };
 use leasehold::{Locks, LossReason, Outcome};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -158,10 +159,13 @@ async fn a_short_lease_does_not_fail_other_renewals() {
     held.insert(50, request("short", Duration::from_millis(100)));
     join_all(held.iter().map(|it| store.acquire(it, None))).await;
     let frozen = server.freeze().await;
-    let renewed = store.renew_all(&held);
-    sleep(Duration::from_millis(60)).await;
-    drop(frozen);
-    let mut answers = renewed.await;
+    let (renewed, later) = (store.renew_all(&held), store.renew(&held[50]));
+    let thawed = async {
+        // It has no more time than the one before.
+        assert!(later.await.is_err());
+        drop(frozen);
+    };
+    let (mut answers, ()) = tokio::join!(renewed, thawed);
     let error = answers.remove(50).unwrap_err();
     assert_eq!(error.outcome, Outcome::Unknown, "{}", error.source);
     assert_eq!(said(answers), ["Renewed"; 99]);
@@ -222,9 +226,14 @@ async fn a_short_time_out_does_not_fail_other_commands() {
     let requests: Vec<_> =
         (0..40).map(|n| request(&n.to_string(), if n % 2 == 0 { short } else { long })).collect();
     let frozen = server.freeze().await;
-    let answers = join_all(requests.iter().map(|it| store.acquire(it, None)));
+    let given_up = Cell::new(0);
+    let answers = join_all(requests.iter().map(async |it| {
+        let answer = store.acquire(it, None).await;
+        given_up.set(given_up.get() + u32::from(answer.is_err()));
+        answer
+    }));
     let thawed = async {
-        sleep(Duration::from_millis(250)).await;
+        until("the short ones have given up", async || given_up.get() == 20).await;
         drop(frozen);
     };
     let (answers, ()) = tokio::join!(answers, thawed);

@@ -15,6 +15,7 @@ use leasehold::store::{
 };
 use leasehold::{Lease, LockError, Locks, Wait};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::work_for;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -262,7 +263,7 @@ async fn replies_that_are_cut_off_leave_nothing_held() {
         let mut subscribers = redis::cmd("CLIENT");
         subscribers.arg(&["KILL", "TYPE", "pubsub", "SKIPME", "yes"]);
         loop {
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            work_for(Duration::from_millis(200)).await;
             kill.exec_async(&mut redis).await.unwrap();
             subscribers.exec_async(&mut redis).await.unwrap();
         }
@@ -282,9 +283,9 @@ async fn late_bytes_of_abandoned_connections_leave_nothing_held() {
     let work = contend(&clients, 60);
     let nemesis = async {
         for _ in 0..4 {
-            tokio::time::sleep(Duration::from_millis(60)).await;
+            work_for(Duration::from_millis(60)).await;
             let frozen = server.freeze().await;
-            tokio::time::sleep(Duration::from_millis(800)).await;
+            work_for(Duration::from_millis(800)).await;
             drop(frozen);
         }
     };

@@ -1,18 +1,17 @@
 //! Messages that somebody without the right to read the keys has made: none is believed.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt;
 use leasehold::{Lease, Locks, Released, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::{until, until_some};
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 const LONG: Duration = Duration::from_secs(60);
-const SOON: Duration = Duration::from_secs(15);
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// The greatest token there can be: it would shut everybody out of the data.
 const TOKEN: &str = "9999999999999999";
@@ -57,12 +56,15 @@ async fn waiter(server: &Server, name: &'static str) -> (String, JoinHandle<(u64
     });
     let mut redis = server.redis().await;
     let queue = format!("leasehold:queue:{{{name}}}");
-    loop {
-        if let [id] = &ask(&mut redis, &["ZRANGE", &queue, "0", "-1"]).await[..] {
-            return (id.clone(), waiting);
-        }
-        sleep(PAUSE).await;
-    }
+    (first_of(&queue, &mut redis).await, waiting)
+}
+
+/// Waits for the first request in a queue.
+async fn first_of(queue: &str, redis: &mut MultiplexedConnection) -> String {
+    until_some("one waits", async || {
+        ask(&mut redis.clone(), &["ZRANGE", queue, "0", "-1"]).await.into_iter().next()
+    })
+    .await
 }
 
 /// An offer without a proof, for longer than any heartbeat of the waiter.
@@ -76,12 +78,7 @@ fn offer(id: &str) -> String {
 async fn until_it_asks(server: &Server, forger: &mut MultiplexedConnection, id: &str) {
     server.forget_stats().await;
     publish(forger, &format!("leasehold:wake:{}", &id[..22]), id).await;
-    let asked = async {
-        while server.stats("hset").await.0 == 0 {
-            sleep(PAUSE).await;
-        }
-    };
-    timeout(SOON, asked).await.expect("the waiter still waits");
+    until("the waiter still waits", async || server.stats("hset").await.0 > 0).await;
 }
 
 #[tokio::test]
@@ -110,7 +107,7 @@ async fn an_offer_that_no_script_made_is_not_believed() {
     assert!(record.starts_with("MH"));
     let fence = lease.fence().unwrap().get();
     lease.release().await.unwrap();
-    let (next, _) = timeout(SOON, waiting).await.unwrap().unwrap();
+    let (next, _) = timeout(LONG, waiting).await.unwrap().unwrap();
     assert!(next > fence && next < TOKEN.parse().unwrap());
 }
 
@@ -127,7 +124,7 @@ async fn an_offer_that_was_overheard_is_good_for_nothing_else() {
     let lease = holder.mutex("a").ttl(LONG).lock().await.unwrap();
     let (id, waiting) = waiter(&server, "a").await;
     lease.release().await.unwrap();
-    let heard = timeout(SOON, async {
+    let heard = timeout(LONG, async {
         loop {
             let message: String = overheard.next().await.unwrap().get_payload().unwrap();
             if message.len() == 88 {
@@ -143,12 +140,7 @@ async fn an_offer_that_was_overheard_is_good_for_nothing_else() {
     let taker = client.mutex("a").ttl(LONG).wait(Wait::Forever);
     let waiting = tokio::spawn(async move { taker.lock().await.unwrap().fence().unwrap().get() });
     let mut redis = server.redis().await;
-    let id = loop {
-        if let [id] = &ask(&mut redis, &["ZRANGE", "leasehold:queue:{a}", "0", "-1"]).await[..] {
-            break id.clone();
-        }
-        sleep(PAUSE).await;
-    };
+    let id = first_of("leasehold:queue:{a}", &mut redis).await;
     let channel = format!("leasehold:wake:{}", &id[..22]);
     let with_its_proof = offer(&id) + &heard[68..];
     for forged in [&heard, &(id.clone() + &heard[34..]), &with_its_proof] {
@@ -157,7 +149,7 @@ async fn an_offer_that_was_overheard_is_good_for_nothing_else() {
     until_it_asks(&server, &mut forger, &id).await;
     assert!(!waiting.is_finished() && lease.is_held());
     lease.release().await.unwrap();
-    assert!(timeout(SOON, waiting).await.unwrap().unwrap() < TOKEN.parse().unwrap());
+    assert!(timeout(LONG, waiting).await.unwrap().unwrap() < TOKEN.parse().unwrap());
 }
 
 /// No renewal extends a lease with such a short `max_hold`. The offer is confirmed all the same:
@@ -170,21 +162,17 @@ async fn an_offer_is_confirmed_also_if_its_lease_is_final() {
     let taker = locks.mutex("a").max_hold(Duration::from_millis(900)).wait(Wait::Forever);
     let waiting = tokio::spawn(async move { taker.lock().await.unwrap() });
     let mut redis = server.redis().await;
-    while ask(&mut redis, &["ZRANGE", "leasehold:queue:{a}", "0", "-1"]).await.is_empty() {
-        sleep(PAUSE).await;
-    }
+    first_of("leasehold:queue:{a}", &mut redis).await;
     lease.release().await.unwrap();
-    let lease = timeout(SOON, waiting).await.unwrap().unwrap();
-    let begun = Instant::now();
-    loop {
+    let lease = timeout(LONG, waiting).await.unwrap().unwrap();
+    until("it is confirmed", async || {
         let record: Option<String> =
             redis::cmd("GET").arg("leasehold:lock:{a}").query_async(&mut redis).await.unwrap();
-        if record.is_some_and(|record| record.starts_with("MH")) {
-            break;
-        }
-        assert!(lease.is_held(), "it was not confirmed in {:?}", begun.elapsed());
-        sleep(PAUSE).await;
-    }
+        let is_confirmed = record.is_some_and(|record| record.starts_with("MH"));
+        assert!(is_confirmed || lease.is_held(), "it was not confirmed in its time");
+        is_confirmed
+    })
+    .await;
 }
 
 /// The requests that hold a lock.
@@ -225,12 +213,7 @@ async fn forge_recalls(server: &Server, forger: &mut MultiplexedConnection, name
             assert_eq!(publish(forger, &channel, &message).await, 1);
         }
     }
-    let asked = async {
-        while server.stats("evalsha").await.0 == 0 {
-            sleep(PAUSE).await;
-        }
-    };
-    timeout(SOON, asked).await.expect("the client asks the server");
+    until("the client asks the server", async || server.stats("evalsha").await.0 > 0).await;
 }
 
 /// The server says that nobody wants the lock, so the lease stays, idle or in use.

@@ -207,6 +207,7 @@ async fn a_task_is_not_passed_by_a_process_that_came_later() {
 mod on_a_server {
     use leasehold_tests::backend::light_client;
     use leasehold_tests::server::{Server, free_port};
+    use leasehold_tests::waiting::pass;
 
     use super::*;
 
@@ -235,7 +236,8 @@ mod on_a_server {
             kind.idle(&here).await;
             redis::cmd("FLUSHALL").exec_async(&mut server.redis().await).await.unwrap();
             let others = kind.exclude(&elsewhere).await;
-            sleep(CONFIRMED + LITTLE).await;
+            pass(CONFIRMED + LITTLE, "until then an idle lease is taken up without a question")
+                .await;
             kind.is_refused(&here).await;
             assert!(others.is_held());
         }

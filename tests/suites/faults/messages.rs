@@ -16,15 +16,14 @@ use leasehold::{
 use leasehold_tests::backend::light_client;
 use leasehold_tests::kinds::{EVERY_KIND, Guard};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::forged::{forger, publish};
 
 const LONG: Duration = Duration::from_secs(60);
-const SOON: Duration = Duration::from_secs(15);
-const PAUSE: Duration = Duration::from_millis(1);
 
 const EMPTY: &str = "an empty message";
 
@@ -140,15 +139,6 @@ async fn forge(server: &Server, forger: &mut MultiplexedConnection) {
     }
 }
 
-async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let holds = async {
-        while !condition().await {
-            sleep(PAUSE).await;
-        }
-    };
-    timeout(SOON, holds).await.expect(what);
-}
-
 /// A client that holds, waits, lets leases linger, and takes part in elections; and another.
 struct World {
     server: Server,
@@ -208,7 +198,7 @@ impl World {
                     handle.changed().await;
                 }
             };
-            timeout(SOON, leads).await.expect("it leads");
+            timeout(LONG, leads).await.expect("it leads");
         }
         elections.push(campaign(&here, "followed"));
         until("it follows", async || elsewhere.inspect("followed").await.unwrap().waiting > 0)
@@ -277,7 +267,7 @@ async fn no_message_changes_what_is_held_waited_for_or_limited() {
         guard.release().await.unwrap();
     }
     for waits in std::mem::take(&mut world.waiting) {
-        world.held.push(timeout(SOON, waits).await.expect("it is handed over").unwrap());
+        world.held.push(timeout(LONG, waits).await.expect("it is handed over").unwrap());
     }
     drop(world.elsewhere.mutex("idle:m").try_lock().await.unwrap());
     drop(world.elsewhere.semaphore("idle:s", 2).try_acquire_many(2).await.unwrap());
@@ -285,16 +275,16 @@ async fn no_message_changes_what_is_held_waited_for_or_limited() {
     drop(world.elsewhere.rw_lock("idle:w").try_read().await.unwrap());
     let forced = world.here.mutex("forced").ttl(LONG).lock().await.unwrap();
     let _ = world.elsewhere.force_release("forced").await.unwrap();
-    assert_eq!(timeout(SOON, forced.lost()).await.expect("it hears"), LossReason::Forced);
+    assert_eq!(timeout(LONG, forced.lost()).await.expect("it hears"), LossReason::Forced);
     world.elsewhere.limits().name("other").set(0).await.unwrap();
     let wants = world.elsewhere.mutex("replaceable").ttl(LONG).replace(true).wait(Wait::Forever);
     let newer = tokio::spawn(async move { wants.lock().await.unwrap() });
-    let lost = timeout(SOON, world.replaceable.lost()).await.expect("it gives way");
+    let lost = timeout(LONG, world.replaceable.lost()).await.expect("it gives way");
     assert_eq!(lost, LossReason::Replaced);
     let again = world.here.mutex("another").ttl(LONG).replace(true).lock().await.unwrap();
     let lost = std::mem::replace(&mut world.replaceable, again);
     lost.release().await.unwrap_err();
-    world.held.push(Guard::One(timeout(SOON, newer).await.expect("it gets it").unwrap()));
+    world.held.push(Guard::One(timeout(LONG, newer).await.expect("it gets it").unwrap()));
     for lease in idle(&world.here).await {
         let _ = lease.release().await.unwrap();
     }

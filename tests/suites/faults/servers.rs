@@ -10,9 +10,10 @@ use leasehold::{Fault, Forced, LockError, Locks, LossReason, Outcome, Step, Wait
 use leasehold_tests::backend::light_client;
 use leasehold_tests::kinds::{EVERY_KIND, Guard};
 use leasehold_tests::server::{Server, free_port};
+use leasehold_tests::waiting::{OwnTime, until, until_outlived};
 use redis_server_wrapper::{Delay, Direction, FaultProxy};
 use tokio::runtime::Handle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// No lease ends in the meantime.
 const LONG: Duration = Duration::from_secs(60);
@@ -87,8 +88,8 @@ async fn a_server_with_full_persistence_may_restart() {
     drop(server);
     let server = Server::start_on_with(port, &durable);
     // The first commands find the connections gone.
-    let there = async { while other.inspect("a").await.is_err() {} };
-    tokio::time::timeout(LONG / 2, there).await.expect("it is there again");
+    let there = until("it is there again", async || other.inspect("a").await.is_ok());
+    timeout(LONG / 2, there).await.expect("before a lease ends");
     for kind in EVERY_KIND {
         assert!(other.inspect(format!("{kind:?}")).await.unwrap().held > 0, "{kind:?}");
     }
@@ -113,7 +114,8 @@ async fn a_backlog_of_releases_does_not_time_out_at_once() {
     server.forget_stats().await;
     let frozen = server.freeze().await;
     drop(leases);
-    tokio::time::sleep(Duration::from_millis(1_400)).await;
+    // It is sent after the first releases, so they have timed out when it has.
+    locks.inspect("a").await.unwrap_err();
     drop(frozen);
     for n in 0..1_000 {
         let mutex = locks.reentrant_mutex(format!("a:{n}")).owner("you");
@@ -209,12 +211,8 @@ async fn an_offer_from_before_the_clock_was_set_back_is_not_believed() {
     let locks = Locks::over_as(store.clone(), id);
     let held = holder.mutex("a").lock().await.unwrap();
     let waits = tokio::spawn(async move { locks.mutex("a").wait(Wait::Forever).lock().await });
-    let until_queued = async || {
-        while holder.inspect("a").await.unwrap().waiting == 0 {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    until_queued().await;
+    let is_queued = async || holder.inspect("a").await.unwrap().waiting > 0;
+    until("it is in the queue", async || is_queued().await).await;
     // The offer arrives late. Meanwhile the waiter's asks are lost, and another has the lock.
     store.hold_hints();
     store.always(Some(Step::Acquire), Fault::LoseCommand);
@@ -225,18 +223,10 @@ async fn an_offer_from_before_the_clock_was_set_back_is_not_believed() {
     // Each look at the log empties it.
     let asks = || store.log().contains(&"acquire");
     asks();
-    let asked = async {
-        while !asks() {
-            sleep(Duration::from_millis(5)).await;
-        }
-        until_queued().await;
-    };
-    timeout(Duration::from_secs(20), asked).await.expect("it is in the queue again");
+    until("it asks again", async || asks()).await;
+    until("it is in the queue again", async || is_queued().await).await;
     store.deliver_hints();
-    // It asks the server instead.
-    while !asks() && !waits.is_finished() {
-        sleep(Duration::from_millis(5)).await;
-    }
+    until("it asks the server instead", async || asks() || waits.is_finished()).await;
     assert!(!waits.is_finished() && other.is_held(), "two hold it");
     other.release().await.unwrap();
     waits.await.unwrap().unwrap().release().await.unwrap();
@@ -276,10 +266,10 @@ async fn a_frozen_server_fails_in_bounded_time_and_loses_the_lease_at_its_deadli
     let locks = Locks::connect(&server.url()).await.unwrap();
     let lease = locks.mutex("a").ttl(Duration::from_millis(900)).lock().await.unwrap();
     let frozen = server.freeze().await;
-    let begun = Instant::now();
+    let time = OwnTime::begin();
     let error = locks.mutex("b").try_lock().await.unwrap_err();
     assert!(matches!(error, LockError::Store { .. }), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(time.passed() < Duration::from_secs(5), "{:?}", time.passed());
     assert_eq!(lease.lost().await, LossReason::Expired);
     drop(frozen);
     let lease = locks.mutex("a").lock().await.unwrap();
@@ -309,13 +299,14 @@ async fn a_reply_that_is_cut_off_leaks_nothing() {
     let proxy = FaultProxy::spawn(("127.0.0.1", server.port())).await.unwrap();
     let locks = Locks::connect(&format!("redis://{}/", proxy.addr())).await.unwrap();
     let direct = Locks::connect(&server.url()).await.unwrap();
+    let cuts = || proxy.stats().closes_upstream_to_client;
     for bytes in 0..12 {
+        let before = cuts();
         proxy.close_after(Direction::UpstreamToClient, bytes);
         let asking = locks.mutex("a");
         let asking = asking.lock();
-        // The proxy goes on cutting, so the next connection is cut as well.
         let healed = async {
-            tokio::time::sleep(Duration::from_millis(30)).await;
+            until("the next connection is cut as well", async || cuts() > before + 1).await;
             proxy.clear_close_after(Direction::UpstreamToClient);
         };
         let (lease, ()) = tokio::join!(asking, healed);
@@ -340,8 +331,7 @@ async fn a_full_server_refuses_and_still_frees() {
     let error = locks.mutex("b").try_lock().await.unwrap_err();
     assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error}");
     assert!(error.to_string().contains("memory is full"), "{error}");
-    sleep(TTL + TTL / 4).await;
-    assert!(lease.is_held() && permit.is_held(), "they are renewed");
+    tokio::join!(until_outlived(&lease, TTL), until_outlived(&permit, TTL));
     lease.release().await.unwrap();
     permit.release().await.unwrap();
 }
@@ -360,13 +350,12 @@ async fn a_call_that_waits_outlives_a_full_server() {
     for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
         server.forget_stats().await;
         let acquired = tokio::spawn(kind.lock(&locks, &nth.to_string(), LONG));
-        while refusals(&mut redis, "OOM").await < 4 {
-            assert!(
-                !acquired.is_finished(),
-                "{kind:?}: it is told at once that the server is full"
-            );
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until("four asks are refused", async || {
+            let told = acquired.is_finished();
+            assert!(!told, "{kind:?}: it is told at once that the server is full");
+            refusals(&mut redis, "OOM").await >= 4
+        })
+        .await;
         set_maxmemory(&mut redis, "0").await;
         acquired.await.unwrap().unwrap().release().await.unwrap();
         set_maxmemory(&mut redis, "1").await;
@@ -387,12 +376,7 @@ async fn a_release_is_tried_until_the_user_has_the_right_again() {
     };
     may(&mut redis, "-evalsha").await;
     lease.release().await.unwrap_err();
-    let tried = async {
-        while refusals(&mut redis, "NOPERM").await < 8 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(50), tried).await.expect("it goes on trying");
+    until("it goes on trying", async || refusals(&mut redis, "NOPERM").await >= 8).await;
     may(&mut redis, "+evalsha").await;
     let next = locks.mutex("a").wait(Duration::from_secs(30)).lock().await.unwrap();
     next.release().await.unwrap();

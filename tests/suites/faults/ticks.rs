@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use leasehold_tests::process::Process;
 use leasehold_tests::server::{Server, signal};
 use leasehold_tests::skew::{Clock, micros};
+use leasehold_tests::waiting::{until, work_for};
 
 const PERIOD: Duration = Duration::from_millis(250);
 
@@ -31,16 +32,12 @@ async fn runs(database: &Server, end: &str) -> BTreeMap<u64, u64> {
 /// none depends on how fast the machine is, so nothing is said of that.
 async fn until_more_succeed(database: &Server) {
     let before = runs(database, "succeeded").await.len();
-    let begun = Instant::now();
-    loop {
+    until("four more ticks have a success", async || {
         let succeeded = runs(database, "succeeded").await;
         assert!(succeeded.values().all(|&count| count == 1), "{succeeded:?}");
-        if succeeded.len() >= before + 4 {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "no tick succeeds: {succeeded:?}");
-        tokio::time::sleep(PERIOD).await;
-    }
+        succeeded.len() >= before + 4
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -64,11 +61,11 @@ async fn no_tick_has_two_successes_and_ticks_go_on() {
         if fastrand::bool() {
             others[who].kill();
             others[who] = start();
-            tokio::time::sleep(pause).await;
+            work_for(pause).await;
         } else {
             let pid = others[who].pid();
             signal("-STOP", &pid);
-            tokio::time::sleep(pause * 2).await;
+            work_for(pause * 2).await;
             signal("-CONT", &pid);
         }
     }
@@ -88,9 +85,9 @@ async fn no_tick_succeeds_twice_when_the_servers_clock_steps() {
         assert_eq!(worker.line().as_deref(), Some("ready"));
     }
     for _ in 0..10 {
-        tokio::time::sleep(PERIOD).await;
+        work_for(PERIOD).await;
         server.jump_back(PERIOD);
-        tokio::time::sleep(PERIOD).await;
+        work_for(PERIOD).await;
         server.jump(PERIOD * 2);
     }
     until_more_succeed(&database).await;

@@ -11,7 +11,7 @@ use leasehold_tests::rights::{LOGIN, Rights};
 use leasehold_tests::server::Server;
 use tokio::time::timeout;
 
-use super::{EMPTY, LONG, SOON, rows, until};
+use super::{EMPTY, LONG, rows, until};
 
 /// What a lost message of this row costs: time alone. The operator's scripts publish nothing.
 async fn without(row: &str, here: Locks, mute: Locks) {
@@ -71,5 +71,5 @@ async fn a_message_that_is_lost_costs_time_alone() {
     let here = light_client(&server).await;
     let mute = Locks::connect(&server.url_as(LOGIN)).await.unwrap();
     let all = rows().into_iter().map(|row| without(row, here.clone(), mute.clone()));
-    timeout(SOON * 2, join_all(all)).await.expect("each message is made up for");
+    timeout(LONG / 2, join_all(all)).await.expect("each message is made up for");
 }
