@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
+use super::counter::NAME;
+use super::{DEAD, Replicated, a_lost_master_costs_no_update};
 use leasehold::Locks;
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use redis::aio::MultiplexedConnection;
-use tokio::time::{sleep, timeout};
-
-use super::counter::NAME;
-use super::{BOUND, DEAD, Replicated, a_lost_master_costs_no_update};
 
 /// A cluster, and the slot of the counter's lock.
 struct OneSlot {
@@ -59,25 +58,21 @@ async fn waiters_outlast_full_nodes() {
     }
     tell(&mut nodes, "CONFIG SET maxclients 1").await;
     tell(&mut nodes, "CLIENT KILL TYPE normal SKIPME yes").await;
-    let waiting = locks.mutex("full").wait(Duration::from_secs(20));
+    let waiting = locks.mutex("full").wait(Duration::from_secs(60));
     let waiting = tokio::spawn(async move { waiting.lock().await });
-    let refused = async {
-        loop {
-            for node in &mut nodes {
-                let stats: String =
-                    redis::cmd("INFO").arg("stats").query_async(node).await.unwrap();
-                let refusals =
-                    stats.lines().find_map(|it| it.strip_prefix("rejected_connections:"));
-                // The second refusal shows that the client asks again.
-                if refusals.unwrap().trim().parse::<u32>().unwrap() > 1 {
-                    return;
-                }
+    // The second refusal shows that the client asks again.
+    until("it is refused twice", async || {
+        assert!(!waiting.is_finished(), "it does not wait");
+        for node in &mut nodes {
+            let stats: String = redis::cmd("INFO").arg("stats").query_async(node).await.unwrap();
+            let refusals = stats.lines().find_map(|it| it.strip_prefix("rejected_connections:"));
+            if refusals.unwrap().trim().parse::<u32>().unwrap() > 1 {
+                return true;
             }
-            assert!(!waiting.is_finished(), "it does not wait");
-            sleep(Duration::from_millis(5)).await;
         }
-    };
-    timeout(BOUND * 3, refused).await.expect("it is refused");
+        false
+    })
+    .await;
     tell(&mut nodes, "CONFIG SET maxclients 100").await;
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }

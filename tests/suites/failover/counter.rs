@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{Fence, LockError, Locks, Wait};
+use leasehold_tests::waiting::{OwnTime, until, work_for};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// The lock.
 pub(super) const NAME: &str = "counter";
@@ -18,7 +19,7 @@ const TTL: Duration = Duration::from_secs(1);
 const TASKS: usize = 8;
 
 /// Much longer than any task waits.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// A number that no holder may read or write after a newer holder did. A server that lost its last
 /// writes may grant the lock to a second holder. The number stands for any harm that such a holder
@@ -87,39 +88,28 @@ impl Counter {
 
     /// Waits for this many more grants. Returns how long that took.
     pub(super) async fn goes_on(&self, times: u64) -> Duration {
-        let (begun, before) = (Instant::now(), self.grants().iter().sum::<u64>());
-        let granted = async {
-            while self.grants().iter().sum::<u64>() < before + times {
-                sleep(Duration::from_millis(1)).await;
-            }
-        };
-        timeout(SOON, granted).await.expect("somebody is granted the lock");
-        begun.elapsed()
+        let (time, before) = (OwnTime::begin(), self.grants().iter().sum::<u64>());
+        until("somebody is granted the lock", async || {
+            self.grants().iter().sum::<u64>() >= before + times
+        })
+        .await;
+        time.passed()
     }
 
     /// Waits until each task was granted the lock once more.
     pub(super) async fn all_are_served(&self) {
         let before = self.grants();
-        let served = async {
-            while self.grants().iter().zip(before).any(|(now, before)| *now == before) {
-                sleep(Duration::from_millis(1)).await;
-            }
-        };
-        timeout(SOON, served).await.unwrap_or_else(|_| {
-            panic!("somebody is not served: {before:?}, {:?}", self.grants());
-        });
+        until("everybody is served", async || {
+            self.grants().iter().zip(before).all(|(now, before)| *now > before)
+        })
+        .await;
     }
 
     /// Waits until another update is accepted.
     pub(super) async fn grows(&self) {
         let acknowledged = || self.shared.acknowledged.load(Ordering::SeqCst);
         let before = acknowledged();
-        let grown = async {
-            while acknowledged() == before {
-                sleep(Duration::from_millis(1)).await;
-            }
-        };
-        timeout(SOON, grown).await.expect("tokens go on where they were");
+        until("tokens go on where they were", async || acknowledged() > before).await;
     }
 
     /// Stops the tasks. Checks that the number has all acknowledged updates and no others.
@@ -141,7 +131,7 @@ async fn add(shared: Arc<Shared>, locks: Locks, task: usize) {
         shared.grants[task].fetch_add(1, Ordering::SeqCst);
         if let Ok(fence) = lease.fence() {
             let read = shared.resource.lock().unwrap().read(fence);
-            sleep(Duration::from_millis(1)).await;
+            work_for(Duration::from_millis(1)).await;
             if let Some(number) = read
                 && shared.resource.lock().unwrap().write(fence, number + 1)
             {

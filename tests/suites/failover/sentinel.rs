@@ -1,15 +1,15 @@
 //! A master dies, and the sentinels make a replica the master.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use leasehold::{Lease, LockError, Locks, LocksBuilder};
 use leasehold_tests::sentinel::{Sentinel, until_linked};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::{until, work_for};
 use redis_server_wrapper::{Direction, FaultProxy};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
 use super::counter::{Counter, NAME, Resource};
 use super::{
@@ -109,7 +109,7 @@ async fn take(
     builder: LocksBuilder,
     url: String,
     task: usize,
-    stop: Arc<AtomicBool>,
+    (answers, stop): (Arc<AtomicU32>, Arc<AtomicBool>),
 ) -> (Vec<Lease>, u32) {
     let locks = builder.connect(&url).await.unwrap();
     let (mut leases, mut refused) = (Vec::new(), 0);
@@ -120,7 +120,8 @@ async fn take(
             Err(LockError::Store { .. } | LockError::TimedOut { .. }) => refused += 1,
             Err(other) => panic!("{other}"),
         }
-        sleep(Duration::from_millis(2)).await;
+        answers.fetch_add(1, Ordering::SeqCst);
+        work_for(Duration::from_millis(2)).await;
     }
     (leases, refused)
 }
@@ -130,13 +131,20 @@ async fn take(
 async fn known_and_lost(builder: impl Fn() -> LocksBuilder) -> (u32, u32, u32) {
     let (sentinel, proxy) = with_a_link().await;
     let [master, replica] = sentinel.servers() else { panic!("there are two") };
-    let (stop, mut tasks) = (Arc::<AtomicBool>::default(), JoinSet::new());
+    let (answers, stop) = (Arc::<AtomicU32>::default(), Arc::<AtomicBool>::default());
+    let mut tasks = JoinSet::new();
     for task in 0..4 {
-        tasks.spawn(take(builder(), sentinel.url(), task, stop.clone()));
+        let shared = (answers.clone(), stop.clone());
+        tasks.spawn(take(builder(), sentinel.url(), task, shared));
     }
-    sleep(DEAD).await;
+    let more = async |count: u32| {
+        let before = answers.load(Ordering::SeqCst);
+        let count = async || answers.load(Ordering::SeqCst) >= before + count;
+        until("they have asked for more locks", count).await;
+    };
+    more(100).await;
     proxy.set_stall(Direction::UpstreamToClient);
-    sleep(DEAD).await;
+    more(20).await;
     master.kill().await;
     stop.store(true, Ordering::SeqCst);
     drop(proxy);

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::{Lease, LockError, Locks};
+use futures_util::future::join_all;
+use leasehold::{LockError, Locks};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::kinds::Kind::{self, All, Mutex, Permits, Read, Reentrant, Write};
 use leasehold_tests::kinds::LIMIT;
+use leasehold_tests::waiting::{until, until_outlived, work_for};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// Longer than the test, so any loss is a bug.
 const TTL: Duration = Duration::from_secs(60);
-
-const SOON: Duration = Duration::from_secs(20);
 
 /// A reader takes one part of a read-write lock, a writer all.
 const PARTS: u32 = 100;
@@ -50,7 +50,7 @@ async fn come_and_go(
         let guard = kind.lock(&locks, &name, TTL).await.unwrap();
         let before = inside.fetch_add(share(kind), Ordering::SeqCst);
         assert!(before + share(kind) <= room, "{kind:?}: {before} of {room} are taken");
-        sleep(Duration::from_millis(1)).await;
+        work_for(Duration::from_millis(1)).await;
         assert!(guard.is_held(), "{guard:?}");
         inside.fetch_sub(share(kind), Ordering::SeqCst);
         guard.release().await.unwrap();
@@ -71,7 +71,7 @@ async fn give_up(locks: Locks, name: String, kind: Kind, stop: Arc<AtomicBool>) 
             Err(LockError::Busy { .. }) => {}
             Err(other) => panic!("{other}"),
         }
-        sleep(Duration::from_millis(1)).await;
+        work_for(Duration::from_millis(1)).await;
     }
 }
 
@@ -104,21 +104,15 @@ async fn a_slot_migration_disturbs_nobody() {
     }
     for turn in 0..9 {
         let before: Vec<_> = rounds.iter().map(|own| own.load(Ordering::SeqCst)).collect();
-        let all_go_on = async {
-            let stands =
-                |(own, before): (&Arc<AtomicU64>, &u64)| own.load(Ordering::SeqCst) < before + 2;
-            while rounds.iter().zip(&before).any(stands) {
-                sleep(Duration::from_millis(1)).await;
-            }
-        };
-        let (gone_on, ()) = tokio::join!(
-            timeout(SOON, all_go_on),
+        let go_on =
+            |(own, before): (&Arc<AtomicU64>, &u64)| own.load(Ordering::SeqCst) > before + 1;
+        tokio::join!(
+            until("everybody is served", async || rounds.iter().zip(&before).all(go_on)),
             cluster.migrate(slot, &cluster.nodes()[turn % 3]),
         );
-        assert!(gone_on.is_ok(), "somebody was not served: {before:?}, {rounds:?}");
     }
     stop.store(true, Ordering::SeqCst);
-    while let Some(ended) = timeout(SOON, tasks.join_next()).await.expect("they end") {
+    while let Some(ended) = timeout(TTL, tasks.join_next()).await.expect("they end") {
         ended.unwrap();
     }
 }
@@ -139,9 +133,7 @@ async fn leases_are_renewed_during_a_slot_migration() {
     let master = cluster.master_of(slot).await.expect("a master").port();
     let other = cluster.nodes().iter().find(|node| node.port() != master).expect("another");
     cluster.begin_to_migrate(slot, other).await;
-    // Leases that were not renewed have ended by then.
-    sleep(SHORT * 3).await;
-    assert!(leases.iter().all(Lease::is_held), "some were not renewed");
+    join_all(leases.iter().map(|lease| until_outlived(lease, SHORT))).await;
     cluster.migrate(slot, other).await;
     for lease in leases {
         lease.release().await.unwrap();

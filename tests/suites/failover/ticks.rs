@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use leasehold::{LockError, Locks};
 use leasehold_tests::sentinel::Sentinel;
+use leasehold_tests::waiting::{until, work_for};
 use redis_server_wrapper::Direction;
 
 use super::DEAD;
@@ -76,7 +77,7 @@ async fn ticks_go_on_after_a_failover() {
                         }
                     }
                     Err(LockError::Done { retry_after, .. }) => {
-                        tokio::time::sleep(retry_after).await;
+                        work_for(retry_after).await;
                     }
                     Err(LockError::Store { .. } | LockError::TimedOut { .. }) => {}
                     Err(error) => panic!("{error}"),
@@ -87,9 +88,7 @@ async fn ticks_go_on_after_a_failover() {
     let count = || successes.lock().unwrap().len();
     let go_on = async |by: usize| {
         let wanted = count() + by;
-        while count() < wanted {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until("more ticks succeed", async || count() >= wanted).await;
     };
     go_on(5).await;
     let master = sentinel.master().await.expect("a master");

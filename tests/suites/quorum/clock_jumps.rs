@@ -11,8 +11,9 @@ use std::time::Duration;
 use fastrand::Rng;
 use leasehold::{Lease, LockError, QuorumLocks};
 use leasehold_tests::members::{BEGINNING, Members};
+use leasehold_tests::waiting::work_for;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::random::{What, ask, millis, seeds};
 
@@ -115,14 +116,14 @@ impl History {
     /// Holds a lease for a moment, or for longer than its TTL, while servers freeze.
     async fn hold(&self, rng: &mut Rng) {
         let is_long = self.phase().is_multiple_of(2) && rng.u8(..4) == 0;
-        sleep(millis(rng, if is_long { 0..2000 } else { 0..40 })).await;
+        work_for(millis(rng, if is_long { 0..2000 } else { 0..40 })).await;
     }
 }
 
 /// One of several clients of the same lock.
 async fn client(locks: QuorumLocks, history: Arc<History>, pace: Pace, mut rng: Rng) {
     loop {
-        sleep(millis(&mut rng, 0..60)).await;
+        work_for(millis(&mut rng, 0..60)).await;
         let what = [What::Mutex, What::Mutex, What::Read, What::Write][rng.usize(..4)];
         let (phase, begun) = (history.phase(), (history.now)());
         let told = ask(&locks, what, millis(&mut rng, pace.ttl.clone()), pace.wait).await;
@@ -142,7 +143,7 @@ async fn client(locks: QuorumLocks, history: Arc<History>, pace: Pace, mut rng: 
 async fn single(locks: QuorumLocks, history: Arc<History>, pace: Pace, mut rng: Rng) {
     let (mut phase, mut since) = (0, Instant::now());
     loop {
-        sleep(millis(&mut rng, 0..60)).await;
+        work_for(millis(&mut rng, 0..60)).await;
         if phase != history.phase() {
             (phase, since) = (history.phase(), Instant::now());
         }
@@ -171,7 +172,7 @@ async fn play(servers: &mut impl Servers, history: &History, pace: &Pace, rng: &
         let until =
             Instant::now() + if turn % 2 == 0 { 2 * SECOND } else { pace.wait + 3 * SECOND };
         while Instant::now() < until && history.wrong().is_none() {
-            sleep(millis(rng, 5..300)).await;
+            work_for(millis(rng, 5..300)).await;
             // Servers with right clocks freeze in the first half only.
             let least = if turn % 2 == 0 { 0 } else { right };
             match rng.u8(..4) {

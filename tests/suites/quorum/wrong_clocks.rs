@@ -3,14 +3,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::LONG;
+use super::failures::until_held;
 use futures_util::future::join_all;
 use leasehold::store::Kind;
 use leasehold::{Lease, LockError, LockKey, Locks, QuorumLocks};
 use leasehold_tests::server::Server;
-use tokio::time::sleep;
-
-use super::LONG;
-use super::failures::until_held;
+use leasehold_tests::waiting::until_outlived;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -67,7 +66,7 @@ async fn a_fast_clock_gives_no_token_to_a_former_holder() {
         let keys = if kind == Kind::Mutex { 3 } else { 6 };
         until_held(&servers, keys).await;
         let frozen = servers[0].freeze().await;
-        sleep(ttl + ttl / 4).await;
+        until_outlived(&lease, ttl).await;
         drop(frozen);
         until_held(&servers, keys).await;
         lease.release().await.expect("the others held it all the time");
