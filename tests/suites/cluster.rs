@@ -16,11 +16,12 @@ use leasehold_tests::hints::HintRecorder;
 use leasehold_tests::kinds::{self, EVERY_KIND, Guard, hand_over_each};
 use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use redis::FromRedisValue;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// Much longer than anything here takes.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 const PERMIT: Kind = Kind::Semaphore { limit: 1, weight: 1 };
 
@@ -109,12 +110,8 @@ async fn ask_all<T: FromRedisValue>(cluster: &Cluster, line: &str) -> Vec<T> {
 /// Waits until clients are subscribed to so many channels.
 async fn until_subscribed(cluster: &Cluster, channels: usize) {
     let all = async || ask_all::<Vec<String>>(cluster, "PUBSUB SHARDCHANNELS").await.concat();
-    let wait = async {
-        while all().await.len() != channels {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, wait).await.unwrap_or_else(|_| panic!("not subscribed to {channels} channels"));
+    let what = format!("{channels} channels have subscribers");
+    until(&what, async || all().await.len() == channels).await;
 }
 
 /// Waits until no client is subscribed to anything.
@@ -163,14 +160,12 @@ async fn clients_share_subscriptions_and_end_them() {
     }
     until_nobody_is_subscribed(&cluster).await;
     drop((first, second));
-    let wait = async {
-        let clients = async || ask_all::<String>(&cluster, "CLIENT LIST").await;
-        // The list contains only the connection that asks.
-        while clients().await.iter().any(|list| list.lines().count() > 1) {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, wait).await.expect("no connection is left");
+    let clients = async || ask_all::<String>(&cluster, "CLIENT LIST").await;
+    // The list contains only the connection that asks.
+    until("no connection is left", async || {
+        clients().await.iter().all(|list| list.lines().count() == 1)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -299,21 +294,17 @@ async fn hints_follow_a_master_that_becomes_a_replica() {
     until_nobody_is_subscribed(&cluster).await;
     for _ in 0..2 {
         // It is refused until the replica has all of the data.
-        timeout(SOON * 6, async { while !cluster.hand_over(slot).await {} })
-            .await
-            .expect("a new one");
+        until("another is the master", async || cluster.hand_over(slot).await).await;
         let held = second.take("a", Kind::Mutex).await;
         second.release(&held).await;
         let subscription = second.store.subscribe(&second.request("a", Kind::Mutex)).unwrap().await;
         let master = cluster.until_master_of(slot).await;
-        let is_there = async {
-            let mut redis = master.redis().await;
-            let channels = redis::cmd("PUBSUB").arg("SHARDCHANNELS").clone();
-            while channels.query_async::<Vec<String>>(&mut redis).await.unwrap().is_empty() {
-                sleep(Duration::from_millis(5)).await;
-            }
-        };
-        timeout(SOON, is_there).await.expect("its subscription follows the master");
+        let mut redis = master.redis().await;
+        let channels = redis::cmd("PUBSUB").arg("SHARDCHANNELS").clone();
+        until("its subscription follows the master", async || {
+            !channels.query_async::<Vec<String>>(&mut redis).await.unwrap().is_empty()
+        })
+        .await;
         second.is_handed(&first, "a").await;
         drop(subscription);
     }
@@ -333,27 +324,20 @@ async fn hints_do_not_stay_with_a_replica() {
     let kill = redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub").clone();
     assert_eq!(kill.query_async::<u32>(&mut redis).await.unwrap(), 1);
     let info = redis::cmd("INFO").arg("stats").clone();
-    let comes_back = async {
-        let refused = ["0", "1", "2"].map(|count| format!("rejected_connections:{count}\r"));
-        loop {
-            let stats: String = info.query_async(&mut redis).await.unwrap();
-            if !refused.iter().any(|few| stats.contains(few)) {
-                break;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, comes_back).await.expect("the client tries to come back");
+    let few = ["0", "1", "2"].map(|count| format!("rejected_connections:{count}\r"));
+    until("the client tries to come back", async || {
+        let stats: String = info.query_async(&mut redis).await.unwrap();
+        !few.iter().any(|few| stats.contains(few))
+    })
+    .await;
     // It knows of the loss before it is back: another client may have what is idle here.
     timeout(SOON, second.missed()).await.expect("it is told at once");
     limit.arg(1_000).exec_async(&mut redis).await.unwrap();
     let channels = redis::cmd("PUBSUB").arg("SHARDCHANNELS").clone();
-    let is_there = async {
-        while channels.query_async::<Vec<String>>(&mut redis).await.unwrap().is_empty() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, is_there).await.expect("it is subscribed at the master");
+    until("it is subscribed at the master", async || {
+        !channels.query_async::<Vec<String>>(&mut redis).await.unwrap().is_empty()
+    })
+    .await;
     second.missed().await;
     second.is_handed(&first, "a").await;
     drop(subscription);
@@ -375,21 +359,19 @@ async fn hints_of_many_locks_leave_a_silent_master() {
     let others = cluster.nodes().iter().filter(|node| node.port() != former);
     let mut others = join_all(others.map(Server::redis)).await;
     let channels = redis::cmd("PUBSUB").arg("SHARDCHANNELS").clone();
-    let have_moved = async {
-        loop {
-            for redis in &mut others {
-                let there: Vec<String> = channels.query_async(redis).await.unwrap();
-                if there.len() == LOCKS {
-                    return;
-                }
+    let have_moved = until("the subscriptions have moved", async || {
+        for redis in &mut others {
+            let there: Vec<String> = channels.query_async(redis).await.unwrap();
+            if there.len() == LOCKS {
+                return true;
             }
-            sleep(Duration::from_millis(20)).await;
         }
-    };
+        false
+    });
     // The client finds that it is silent within six seconds, and then who has taken over.
     tokio::select! {
         () = have_moved => {}
-        _ = cluster.fail_over(slot, Duration::from_secs(20)) => panic!("they wait for it"),
+        _ = cluster.fail_over(slot, SOON) => panic!("they wait for it"),
     }
     drop(subscriptions);
 }

@@ -9,11 +9,9 @@ use leasehold::store::{Ask, Attempt, Ended, Kind, Renewal, Request, StoreError};
 use leasehold::{LockError, LockKey, Locks, LossReason, Outcome};
 use leasehold_tests::kinds::EVERY_KIND;
 use leasehold_tests::server::{Server, free_port};
+use leasehold_tests::waiting::until;
 use redis::aio::MultiplexedConnection;
-use tokio::time::{sleep, timeout};
-
-/// Much longer than anything here takes.
-const SOON: Duration = Duration::from_secs(10);
+use tokio::time::timeout;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -96,7 +94,7 @@ async fn a_master_without_its_replicas_refuses_for_now() {
     run(&mut redis, "CONFIG SET min-replicas-to-write 1").await;
     refused(&server.url()).await.is(true, &["good replicas", "min-replicas-to-write"]);
     // Renewals are refused too, so leases end at their deadlines, and not before.
-    assert_eq!(timeout(SOON, lost.lost()).await.expect("it ends"), LossReason::Expired);
+    assert_eq!(timeout(2 * TTL, lost.lost()).await.expect("it ends"), LossReason::Expired);
     assert!(kept.is_held());
     run(&mut redis, "CONFIG SET min-replicas-to-write 0").await;
     kept.renew().await.unwrap();
@@ -113,18 +111,12 @@ async fn a_server_that_cannot_save_refuses_for_now() {
     // A dump can't replace a folder.
     std::fs::create_dir_all(folder.join("dump.rdb")).unwrap();
     run(&mut redis, "BGSAVE").await;
-    let failed = async {
-        let info = redis::cmd("INFO").arg("persistence").clone();
-        while !info
-            .query_async::<String>(&mut redis)
-            .await
-            .unwrap()
-            .contains("rdb_last_bgsave_status:err")
-        {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, failed).await.expect("it fails");
+    let info = redis::cmd("INFO").arg("persistence").clone();
+    until("it fails", async || {
+        let said: String = info.query_async(&mut redis).await.unwrap();
+        said.contains("rdb_last_bgsave_status:err")
+    })
+    .await;
     run(&mut redis, "CONFIG SET save 3600_1").await;
     refused(&server.url()).await.is(true, &["save to its disk"]);
     drop(server);
@@ -140,12 +132,7 @@ async fn a_server_busy_with_a_script_refuses_for_now() {
     let endless = tokio::spawn(async move {
         let _ = redis::cmd("EVAL").arg("while true do end").arg(0).exec_async(&mut other).await;
     });
-    let is_busy = async {
-        while redis::cmd("PING").exec_async(&mut redis).await.is_ok() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, is_busy).await.expect("it is busy");
+    until("it is busy", async || redis::cmd("PING").exec_async(&mut redis).await.is_err()).await;
     refused_to(&store, &locks).await.is(true, &["running a script", "SCRIPT KILL ends it"]);
     run(&mut redis, "SCRIPT KILL").await;
     endless.await.unwrap();
@@ -171,15 +158,11 @@ async fn a_server_that_loads_its_data_refuses_for_now() {
     let reloading = tokio::spawn(async move {
         let _ = redis::cmd("DEBUG").arg("RELOAD").exec_async(&mut other).await;
     });
-    let is_loading = async {
-        while redis::cmd("GET").arg("x").exec_async(&mut redis).await.is_ok() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, is_loading).await.expect("it loads");
+    until("it loads", async || redis::cmd("GET").arg("x").exec_async(&mut redis).await.is_err())
+        .await;
     refused_to(&store, &locks).await.is(true, &["loading the dataset"]);
     run(&mut redis, "CONFIG SET key-load-delay 0").await;
-    timeout(SOON, reloading).await.expect("it ends").unwrap();
+    timeout(Duration::from_secs(60), reloading).await.expect("it ends").unwrap();
     locks.mutex("order:42").lock().await.unwrap().release().await.unwrap();
     drop(server);
     std::fs::remove_dir_all(folder).unwrap();
@@ -267,13 +250,11 @@ async fn a_cluster_node_behind_a_plain_url_is_detected() {
 
     // Even with all slots it refuses what a single server would do.
     run(&mut redis, "CLUSTER ADDSLOTSRANGE 0 16383").await;
-    let whole = async {
-        let info = redis::cmd("CLUSTER").arg("INFO").clone();
-        while !info.query_async::<String>(&mut redis).await.unwrap().contains("state:ok") {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, whole).await.expect("it has all slots");
+    let info = redis::cmd("CLUSTER").arg("INFO").clone();
+    until("it has all slots", async || {
+        info.query_async::<String>(&mut redis).await.unwrap().contains("state:ok")
+    })
+    .await;
     let store = store(&url).await;
     let several = store.acquire_all(&[request("a"), request("b")], &[]).expect("one command");
     let error = several.await.unwrap_err();

@@ -11,10 +11,10 @@ use leasehold_tests::no_flags::NoFlags;
 use leasehold_tests::requests;
 use leasehold_tests::sentinel::until_linked;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
-use tokio::time::sleep;
 use tracing::Level;
 
 const WARNING: &str = "the lock store refuses the flags of scripts";
@@ -68,9 +68,7 @@ async fn all_kinds_work_on_a_server_that_refuses_flags() {
     let held = locks.mutex("a").lock().await.unwrap();
     assert!(matches!(other.mutex("a").try_lock().await, Err(LockError::Busy { .. })));
     let waiting = tokio::spawn(async move { other.mutex("a").lock().await });
-    while locks.inspect("a").await.unwrap().waiting == 0 {
-        sleep(Duration::from_millis(1)).await;
-    }
+    until("it waits", async || locks.inspect("a").await.unwrap().waiting > 0).await;
     let first = held.fence().unwrap();
     held.release().await.unwrap();
     assert!(waiting.await.unwrap().unwrap().fence().unwrap() > first);
@@ -155,9 +153,7 @@ async fn a_full_server_grants_nothing_and_takes_everything_back() {
             let locks = locks.clone();
             async move { locks.mutex("m:held").lock().await }
         });
-        while locks.inspect("m:held").await.unwrap().waiting == 0 {
-            sleep(Duration::from_millis(1)).await;
-        }
+        until("it waits", async || locks.inspect("m:held").await.unwrap().waiting > 0).await;
         let () = ask(&mut redis, "CONFIG SET maxmemory 1").await;
         let keys: i64 = ask(&mut redis, "DBSIZE").await;
         for refused in all_kinds(&locks, "new").await {

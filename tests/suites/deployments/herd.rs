@@ -115,11 +115,9 @@ fn is_knocking(port: u16) -> bool {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_full_backlog_does_not_cost_a_second() {
+    use leasehold_tests::waiting::until;
     use tokio::net::{TcpSocket, TcpStream};
-    use tokio::time::sleep;
-
     const LIMIT: Duration = Duration::from_millis(900);
-    const TICK: Duration = Duration::from_millis(5);
     let server = Server::start();
     let come = async || {
         let door = TcpSocket::new_v4().unwrap();
@@ -134,9 +132,7 @@ async fn a_full_backlog_does_not_cost_a_second() {
             let url = format!("redis://{address}/");
             Locks::builder().connect_timeout(LIMIT).connect(&url).await
         });
-        while !is_knocking(address.port()) && !connecting.is_finished() {
-            sleep(TICK).await;
-        }
+        until("it knocks", async || is_knocking(address.port()) || connecting.is_finished()).await;
         let upstream = ("127.0.0.1", server.port());
         let accepting = tokio::spawn(async move {
             loop {
@@ -148,9 +144,7 @@ async fn a_full_backlog_does_not_cost_a_second() {
             }
         });
         let connected = connecting.await.unwrap();
-        while is_knocking(address.port()) {
-            sleep(TICK).await;
-        }
+        until("it knocks no more", async || !is_knocking(address.port())).await;
         accepting.abort();
         connected.map(drop)
     };

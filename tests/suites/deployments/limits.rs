@@ -5,18 +5,16 @@ use std::time::Duration;
 use leasehold::{LockError, Locks};
 use leasehold_tests::rights::{LOGIN, Rights};
 use leasehold_tests::server::Server;
-use tokio::time::{Instant, sleep};
+use leasehold_tests::waiting::{OwnTime, until};
+use tokio::time::Instant;
 
 const POOL: &str = "pool";
 
-/// Waits until a client is refused, and says how long that took.
-async fn until_closed(locks: &Locks) -> Duration {
-    let begun = Instant::now();
-    while !locks.semaphore(POOL, 8).try_acquire().await.is_err_and(|error| error.is_closed()) {
-        assert!(begun.elapsed() < Duration::from_secs(60));
-        sleep(Duration::from_millis(10)).await;
-    }
-    begun.elapsed()
+async fn until_closed(locks: &Locks) {
+    until("the client is refused", async || {
+        locks.semaphore(POOL, 8).try_acquire().await.is_err_and(|error| error.is_closed())
+    })
+    .await;
 }
 
 async fn as_user(server: &Server, more: &str) -> Locks {
@@ -32,9 +30,9 @@ async fn a_client_without_messages_learns_of_a_limit_in_ten_seconds() {
     let silent = as_user(&server, "-subscribe -publish").await;
     silent.semaphore(POOL, 8).acquire().await.unwrap().release().await.unwrap();
     operator.limits().name(POOL).set(0).await.unwrap();
-    let took = until_closed(&silent).await;
-    // The look itself takes a moment on a busy machine.
-    assert!(took < Duration::from_secs(13), "{took:?}");
+    let time = OwnTime::begin();
+    until_closed(&silent).await;
+    assert!(time.passed() < Duration::from_secs(13), "{:?}", time.passed());
 }
 
 /// A user of before, without the right to read them, works as before.
@@ -68,20 +66,14 @@ async fn during_a_deploy_each_grant_keeps_to_its_own_limit_unless_an_operator_ha
     held.push(of_new.try_acquire().await.unwrap());
     assert!(of_new.try_acquire().await.is_err());
     held.truncate(1);
-    while of_old.try_acquire().await.is_err() {
-        // The others are released in the background.
-        sleep(Duration::from_millis(5)).await;
-    }
+    // The others are released in the background.
+    until("one is free", async || of_old.try_acquire().await.is_ok()).await;
     // Both versions keep to that of the operator, also the one that starts after it was set.
     old.limits().name(POOL).set(1).await.unwrap();
     let third = Locks::connect(&server.url()).await.unwrap();
     assert!(third.semaphore(POOL, 9).try_acquire().await.is_err());
     for pool in [&of_old, &of_new] {
-        let begun = Instant::now();
-        while pool.try_acquire().await.is_ok() {
-            assert!(begun.elapsed() < Duration::from_secs(60));
-            sleep(Duration::from_millis(5)).await;
-        }
+        until("it knows the limit", async || pool.try_acquire().await.is_err()).await;
     }
 }
 
@@ -113,11 +105,10 @@ async fn a_limit_ends_with_the_data_of_its_server() {
     locks.limits().name(POOL).set(0).await.unwrap();
     until_closed(&locks).await;
     redis::cmd("FLUSHALL").exec_async(&mut server.redis().await).await.unwrap();
-    let begun = Instant::now();
-    while locks.semaphore(POOL, 8).try_acquire().await.is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(13));
-        sleep(Duration::from_millis(20)).await;
-    }
+    let time = OwnTime::begin();
+    let is_open = async || locks.semaphore(POOL, 8).try_acquire().await.is_ok();
+    until("the limit has ended", is_open).await;
+    assert!(time.passed() < Duration::from_secs(13), "{:?}", time.passed());
 }
 
 /// A user that gets the right later keeps to the limits from then on.

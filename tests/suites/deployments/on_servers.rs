@@ -10,6 +10,7 @@ use leasehold_tests::requests::{redis_store, redis_store_of, request};
 use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
 use leasehold_tests::server::Server;
 use leasehold_tests::tls::{Tls, authority};
+use leasehold_tests::waiting::{until, until_outlived};
 
 use super::*;
 
@@ -282,8 +283,7 @@ async fn rights_are_enough(more: &str) {
         let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
         let permit = locks.semaphore("s", 1).ttl(TTL).acquire().await.unwrap();
         assert!(locks.semaphore("s", 1).try_acquire().await.unwrap_err().is_held_by_another());
-        tokio::time::sleep(TTL + TTL / 8).await;
-        assert!(lease.is_held() && permit.is_held(), "they are renewed");
+        tokio::join!(until_outlived(&lease, TTL), until_outlived(&permit, TTL));
         lease.release().await.unwrap();
         permit.release().await.unwrap();
     }
@@ -299,7 +299,7 @@ async fn rights_are_enough(more: &str) {
         request("t", two, Duration::from_secs(9))
     };
     store.acquire(&permit(), None).await.unwrap();
-    tokio::time::sleep(dead.ttl).await;
+    until("the first is dead", async || locks.inspect("t").await.unwrap().held == 1).await;
     store.acquire(&permit(), None).await.unwrap();
     assert!(!store.cancel(&dead).await.unwrap(), "it is dead");
     for (nth, kind) in

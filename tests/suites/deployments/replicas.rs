@@ -1,18 +1,19 @@
 //! `sync_replicas`: a grant counts when replicas have it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{LockError, Locks, Outcome, Rate, Wait};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::kinds::EVERY_KIND;
 use leasehold_tests::server::Server;
-use tokio::time::{sleep, timeout};
+use leasehold_tests::waiting::until;
+use tokio::time::timeout;
 
 use super::errors::run;
 use super::sentinel::pair;
 
 /// Much longer than anything here takes.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -25,6 +26,12 @@ async fn connect(server: &Server) -> Locks {
 async fn keys(server: &Server) -> Vec<String> {
     let mut redis = server.redis().await;
     redis::cmd("KEYS").arg("leasehold:lock:*").query_async(&mut redis).await.unwrap()
+}
+
+/// Waits until the master has waited in vain for its replica, and does so again.
+async fn until_asked_twice(master: &Server) {
+    let before = master.stats("wait").await.0;
+    until("the client asks again", async || master.stats("wait").await.0 > before + 1).await;
 }
 
 /// The replica has a grant as soon as the holder has it.
@@ -59,7 +66,7 @@ async fn a_grant_that_the_replica_lacks_is_refused() {
     // The waiter is granted when the replica goes on.
     let mutex = locks.mutex("a:0").wait(SOON);
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    sleep(Duration::from_millis(500)).await;
+    until_asked_twice(&master).await;
     drop(frozen);
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
@@ -83,7 +90,7 @@ async fn a_rate_that_the_replica_lacks_lets_nobody_in() {
     // A waiter gets in when the replica goes on.
     let waits = limit().wait(SOON);
     let waiting = tokio::spawn(async move { waits.acquire().await });
-    sleep(Duration::from_millis(500)).await;
+    until_asked_twice(&master).await;
     drop(frozen);
     assert_eq!(waiting.await.unwrap().unwrap().remaining(), 1);
 }
@@ -113,9 +120,7 @@ async fn a_completion_is_at_the_replica() {
     let other = Locks::connect(&master.url()).await.unwrap();
     assert!(other.mutex("d").once(TTL).try_lock().await.is_err_and(|error| error.is_done()));
     drop(frozen);
-    while !is_marked("d").await {
-        sleep(Duration::from_millis(10)).await;
-    }
+    until("it is at the replica", async || is_marked("d").await).await;
 }
 
 /// A completion that the replica lacks is sent again, maybe on another connection. Since Redis 7.2, `WAIT`
@@ -156,18 +161,16 @@ async fn an_adoption_that_the_replica_lacks_is_refused() {
 #[tokio::test]
 async fn other_commands_are_not_delayed() {
     let [master, replica] = pair().await;
-    let locks =
-        Locks::builder().sync_replicas(1, Duration::from_secs(2)).connect(&master.url()).await;
-    let locks = locks.unwrap();
+    let locks = Locks::builder().sync_replicas(1, SOON).connect(&master.url()).await.unwrap();
     let lease = locks.mutex("held").ttl(TTL).lock().await.unwrap();
     let frozen = replica.freeze().await;
     let mutex = locks.mutex("a").wait(SOON);
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    sleep(Duration::from_millis(200)).await;
-    let begun = Instant::now();
+    let is_waiting = async || master.info("clients", "blocked_clients").await == 1;
+    until("the master waits for the replica", async || is_waiting().await).await;
     lease.renew().await.unwrap();
     lease.release().await.unwrap();
-    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    assert!(is_waiting().await, "it has not ended meanwhile");
     drop(frozen);
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
@@ -180,11 +183,11 @@ async fn a_handed_over_lease_is_at_the_replica() {
     let lease = one.mutex("a").lock().await.unwrap();
     let mutex = two.mutex("a").wait(Wait::Forever);
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    sleep(Duration::from_millis(200)).await;
+    until("it waits", async || one.inspect("a").await.unwrap().waiting > 0).await;
     let waited = master.stats("wait").await.0;
     let frozen = replica.freeze().await;
     lease.release().await.unwrap();
-    sleep(Duration::from_millis(700)).await;
+    until_asked_twice(&master).await;
     assert!(!waiting.is_finished(), "the replica does not know the grant");
     drop(frozen);
     let lease = timeout(SOON, waiting).await.unwrap().unwrap().unwrap();

@@ -3,21 +3,19 @@
 use leasehold_tests::requests;
 use std::time::{Duration, Instant};
 
+use futures_util::future::{join_all, try_join_all};
 use leasehold::store::redis::{QuorumServer, RedisStore, Settings};
 use leasehold::store::{Ask, Attempt, ClientId, Kind, Renewal, Request};
 use leasehold::{LockError, Locks, Outcome};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::logs::LogRecorder;
 use leasehold_tests::server::{Server, free_port};
+use leasehold_tests::waiting::{until, until_outlived};
 use tokio::runtime::Handle;
-use tokio::time::{sleep, timeout};
 use tracing::Level;
 
 use super::CANARY;
 use super::errors::run;
-
-/// Much longer than anything here takes.
-const SOON: Duration = Duration::from_secs(10);
 
 fn request(name: &str) -> Request {
     requests::request(name, Kind::Mutex, Duration::from_secs(30))
@@ -97,7 +95,7 @@ async fn several_connections_share_the_work() {
     several.release().await.unwrap();
     let many = (0..64).map(|n| locks.mutex(format!("m:{n}")));
     let many = many.map(|mutex| async move { mutex.lock().await?.release().await });
-    futures_util::future::try_join_all(many).await.unwrap();
+    try_join_all(many).await.unwrap();
     let list: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut redis).await.unwrap();
     let used = list.lines().filter(|line| line.contains("cmd=eval")).count();
     assert_eq!(used, 4, "{list}");
@@ -111,10 +109,9 @@ async fn leases_of_several_connections_are_renewed() {
     let ttl = Duration::from_millis(900);
     let leases = (0..24).map(|n| locks.mutex(format!("m:{n}")).ttl(ttl));
     let leases = leases.map(|mutex| async move { mutex.lock().await });
-    let leases = futures_util::future::try_join_all(leases).await.unwrap();
-    sleep(2 * ttl).await;
+    let leases = try_join_all(leases).await.unwrap();
+    join_all(leases.iter().map(|lease| until_outlived(lease, ttl))).await;
     for lease in leases {
-        assert!(lease.is_held());
         lease.release().await.unwrap();
     }
 }
@@ -203,17 +200,15 @@ async fn a_server_that_was_just_started_grants_nothing() {
     assert!(matches!(store.renew(&held).await, Ok(Renewal::NotHeld(_))));
     assert!(!store.cancel(&held).await.unwrap());
     let counts = async |request: &Request| {
-        let granted = async {
-            loop {
-                match store.acquire(request, None).await {
-                    Ok(Attempt::Granted { .. }) => break,
-                    Ok(other) => panic!("{other:?}"),
-                    Err(error) => assert_eq!(error.outcome, Outcome::NotRun),
-                }
-                sleep(Duration::from_millis(20)).await;
+        until("it counts", async || match store.acquire(request, None).await {
+            Ok(Attempt::Granted { .. }) => true,
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => {
+                assert_eq!(error.outcome, Outcome::NotRun);
+                false
             }
-        };
-        timeout(SOON, granted).await.expect("it counts");
+        })
+        .await;
     };
     let (held, begun) = (request("a"), Instant::now());
     counts(&held).await;
@@ -222,9 +217,7 @@ async fn a_server_that_was_just_started_grants_nothing() {
     drop(server);
     let server = Server::start_on(port);
     let begun = Instant::now();
-    while store.renew(&held).await.is_err() {
-        sleep(Duration::from_millis(20)).await;
-    }
+    until("it is there again", async || store.renew(&held).await.is_ok()).await;
     is_young().await;
     counts(&request("a")).await;
     assert!(begun.elapsed() > Duration::from_millis(1_500), "{:?}", begun.elapsed());
@@ -257,7 +250,8 @@ async fn a_badly_configured_server_is_logged() {
         assert!(said.contains(word), "{said}");
     }
     run(&mut server.redis().await, "CLIENT KILL SKIPME yes").await;
-    while client.acquire(&request("a"), None).await.is_err() {}
+    until("it is connected again", async || client.acquire(&request("a"), None).await.is_ok())
+        .await;
     assert!(!warnings.take().contains("put locks at risk"));
 
     let counts_after = Some(Duration::from_secs(60));
