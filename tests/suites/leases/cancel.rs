@@ -9,6 +9,7 @@ use leasehold::{LeaseHandle, LockError, Locks, Wait};
 use leasehold_tests::kinds::{EVERY_KIND, Guard, Kind, Taking};
 use leasehold_tests::polls::{drop_after, is_pending};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -73,7 +74,7 @@ async fn at_each_poll(mut is_done: impl AsyncFnMut(usize) -> bool) -> usize {
 async fn until_queued(redis: &mut MultiplexedConnection, name: &str) {
     let queue = format!("leasehold:queue:{{{name}}}");
     while redis::cmd("EXISTS").arg(&queue).query_async(redis).await == Ok(0) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
     }
 }
 
@@ -153,9 +154,10 @@ async fn an_offer_that_is_dropped_goes_to_the_next() {
             kind => kind.rival(),
         };
         let next = tokio::spawn(next.lock(&last, &name, TTL));
-        while queued.query_async(&mut setting.redis).await != Ok(2) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until("both are in the queue", async || {
+            queued.query_async(&mut setting.redis).await == Ok(2)
+        })
+        .await;
         held.release().await.unwrap();
         assert_eq!(queued.query_async(&mut setting.redis).await, Ok(1), "the first was served");
         drop(first);
@@ -398,13 +400,9 @@ async fn connecting_that_is_dropped_leaves_no_connection() {
     .await;
     assert!(dropped > 0, "it never suspends");
     let mut redis = server.redis().await;
-    let begun = std::time::Instant::now();
-    loop {
+    until("no connection is left", async || {
         let list: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut redis).await.unwrap();
-        if list.lines().count() == 1 {
-            break;
-        }
-        assert!(begun.elapsed() < TTL, "{list}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+        list.lines().count() == 1
+    })
+    .await;
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 
 use super::cost::said;
 use super::{is_long, worker};
@@ -35,9 +36,8 @@ async fn nothing_adds_up(what: &str, count: u64, clients: usize) {
     assert!(is_unlinked || server.known().await > 0, "there were locks");
     server.jump(Duration::from_secs(61));
     // Only the clients' records stay. The server removes expired keys bit by bit.
-    while redis::cmd("DBSIZE").query_async(&mut redis).await != Ok(clients) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let size = redis::cmd("DBSIZE");
+    until("all locks are gone", async || size.query_async(&mut redis).await == Ok(clients)).await;
     assert!(process.is_success());
 }
 

@@ -11,7 +11,7 @@ use leasehold_tests::server::Server;
 use tokio::time::timeout;
 
 const LONG: Duration = Duration::from_secs(60);
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(30);
 
 /// What is held, until it is dropped.
 enum Guard {

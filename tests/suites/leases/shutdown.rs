@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use leasehold::{LeaseHandle, LeaseState, LockError, Locks, LossReason, Released};
 use leasehold_tests::kinds::{EVERY_KIND, Guard, Kind};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::{OwnTime, block_for, until};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -130,14 +131,14 @@ async fn releases_that_a_frozen_server_missed_are_reported_as_left() {
     let held = hold_many(&locks).await;
     let frozen = server.freeze().await;
     drop(held);
-    let begun = Instant::now();
+    let (begun, time) = (Instant::now(), OwnTime::begin());
     let report = locks.shutdown().await;
     let took = begun.elapsed();
     assert_eq!((report.released, report.left), (0, 1_000));
     // The shutdown tries for all of its time, and no longer. Seconds more would be a wait for the
     // server, or for the keeper's retries until the leases end by themselves.
     assert!(took >= GRACE + DRAIN, "{took:?}");
-    assert!(took < GRACE + DRAIN + Duration::from_secs(5), "{took:?}");
+    assert!(time.passed() < GRACE + DRAIN + Duration::from_secs(5), "{:?}", time.passed());
     drop(frozen);
 }
 
@@ -182,26 +183,24 @@ async fn waiting_acquires_end_with_the_shutdown() {
         waiting.push(tokio::spawn(kind.lock(&locks, &name, TTL)));
     }
     let mut redis = server.redis().await;
-    loop {
+    until("all wait", async || {
         let queues: Vec<String> =
             redis::cmd("KEYS").arg("leasehold:queue:*").query_async(&mut redis).await.unwrap();
         // For several locks at once, the second request waits in another queue than the first,
         // which holds the first lock.
-        if queues.len() == EVERY_KIND.len() + 1 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+        queues.len() == EVERY_KIND.len() + 1
+    })
+    .await;
     let leads = tokio::spawn({
         let locks = locks.clone();
         async move { locks.lead("m:Mutex", |_| pending::<()>()).await }
     });
     tokio::task::yield_now().await;
 
-    let begun = Instant::now();
+    let time = OwnTime::begin();
     let report = locks.shutdown().await;
     // This is before any of them would have asked again, every other second.
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(time.passed() < Duration::from_secs(1), "{:?}", time.passed());
     // This is the first lease of the set, which still waited for others.
     assert_eq!((report.released, report.left), (1, 0));
     for waiter in waiting {
@@ -291,7 +290,7 @@ struct Slow {
 impl Drop for Slow {
     fn drop(&mut self) {
         // Long enough for the other to lead, had the lock been released before.
-        std::thread::sleep(Duration::from_millis(300));
+        block_for(Duration::from_millis(300));
         let is_led = self.is_led_by_another.load(Ordering::SeqCst);
         self.led_beside.lock().unwrap().push(is_led);
     }
@@ -343,9 +342,7 @@ async fn hand_over(end: impl AsyncFnOnce(&Locks, &AbortHandle)) -> bool {
     let mut redis = server.redis().await;
     let mut queued = redis::cmd("EXISTS");
     queued.arg("leasehold:queue:{leader}");
-    while queued.query_async(&mut redis).await != Ok(1) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("the other waits", async || queued.query_async(&mut redis).await == Ok(1)).await;
     end(&first, &one.abort_handle()).await;
     other.await.unwrap().unwrap();
     let _ = one.await;

@@ -11,6 +11,7 @@ use leasehold_tests::kinds::{EVERY_KIND, Guard};
 use leasehold_tests::polls::is_pending;
 use leasehold_tests::process::Process;
 use leasehold_tests::server::{Server, signal};
+use leasehold_tests::waiting::block_for;
 use redis::AsyncCommands;
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
@@ -46,7 +47,7 @@ fn a_runtime_that_is_blocked_loses_nothing() {
             let blocked = blocked.clone();
             users.spawn(async move {
                 blocked.wait();
-                std::thread::sleep(TTL * 3);
+                block_for(TTL * 3);
             })
         })
         .collect();

@@ -1,11 +1,12 @@
 //! A server that can't be reached: for a while, and for longer than a lease.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{LeaseState, LockError, Locks, LossReason};
 use leasehold_tests::kinds::{EVERY_KIND, Guard, Kind};
 use leasehold_tests::server::Server;
-use tokio::time::{sleep, timeout};
+use leasehold_tests::waiting::until;
+use tokio::time::timeout;
 
 async fn hold_each(locks: &Locks, ttl: Duration) -> Vec<Guard> {
     let mut held = Vec::new();
@@ -15,12 +16,13 @@ async fn hold_each(locks: &Locks, ttl: Duration) -> Vec<Guard> {
     held
 }
 
-async fn until(held: &[Guard], state: LeaseState) {
+async fn until_each_is(held: &[Guard], state: LeaseState) {
     for lease in held.iter().flat_map(Guard::leases) {
-        while lease.state() != state {
+        until("a lease has the state", async || {
             assert!(lease.is_held(), "{lease:?}");
-            sleep(Duration::from_millis(5)).await;
-        }
+            lease.state() == state
+        })
+        .await;
     }
 }
 
@@ -33,12 +35,13 @@ async fn time_outs_are_no_loss_while_the_lease_runs() {
     let locks = Locks::connect(&server.url()).await.unwrap();
     let held = hold_each(&locks, TTL).await;
     let frozen = server.freeze().await;
-    let begun = Instant::now();
     // The first renewal is due after a third, and had no answer before the half is over.
-    until(&held, LeaseState::Suspect).await;
-    sleep((TTL / 2).saturating_sub(begun.elapsed())).await;
+    until_each_is(&held, LeaseState::Suspect).await;
+    for lease in held.iter().flat_map(Guard::leases) {
+        until("half of the TTL is over", async || lease.remaining() < TTL / 2).await;
+    }
     drop(frozen);
-    until(&held, LeaseState::Held).await;
+    until_each_is(&held, LeaseState::Held).await;
     for guard in held {
         guard.release().await.unwrap();
     }
@@ -114,9 +117,7 @@ async fn without_auto_renew_nothing_is_renewed() {
     let lease = locks.mutex("a").ttl(ttl).auto_renew(false).lock().await.unwrap();
     let by_hand = locks.mutex("b").ttl(ttl * 20).auto_renew(false).lock().await.unwrap();
     // The client writes its record of itself in the background.
-    while server.script_calls().await < 3 {
-        sleep(Duration::from_millis(5)).await;
-    }
+    until("it is written", async || server.script_calls().await >= 3).await;
     server.forget_stats().await;
     let lost = timeout(ttl * 10, lease.lost()).await.expect("nobody renewed it");
     assert_eq!(lost, LossReason::Expired);

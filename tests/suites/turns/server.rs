@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::Locks;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::{OwnTime, until};
 use tokio::task::JoinSet;
 
 const TASKS: usize = 32;
@@ -70,10 +71,8 @@ async fn a_turn_ends_while_the_runtime_is_blocked() {
         let mutex = locks.mutex("m");
         tasks.push(tokio::spawn(async move { mutex.lock().await }));
     }
-    let queue = || redis::cmd("ZCARD").arg("leasehold:queue:{m}").to_owned();
-    while queue().query_async(&mut redis).await != Ok(1) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let queue = redis::cmd("ZCARD").arg("leasehold:queue:{m}").to_owned();
+    until("one waits there", async || queue.query_async(&mut redis).await == Ok(1)).await;
     held.release().await.unwrap();
     let (second, first) = (tasks.pop().unwrap(), tasks.pop().unwrap());
     let lease = first.await.unwrap().unwrap();
@@ -81,16 +80,16 @@ async fn a_turn_ends_while_the_runtime_is_blocked() {
     let elsewhere = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let other = Locks::connect(&url).await.unwrap();
+            let (time, other) = (OwnTime::begin(), Locks::connect(&url).await.unwrap());
             let lease = other.mutex("m").lock().await.unwrap();
             lease.release().await.unwrap();
-        });
+            time.passed()
+        })
     });
     drop(lease);
-    let begun = Instant::now();
-    elsewhere.join().unwrap();
+    let took = elsewhere.join().unwrap();
     // The TTL is half a minute, and so is the wait for it.
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(took < Duration::from_secs(8), "{took:?}");
     // Its hand-off is gone, so it asks the server.
     second.await.unwrap().unwrap().release().await.unwrap();
 }

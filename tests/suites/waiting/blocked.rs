@@ -10,17 +10,14 @@ use leasehold_tests::backend::light_client;
 use leasehold_tests::kinds::{Guard, Kind, Taking};
 use leasehold_tests::polls::is_pending;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::{OwnTime, until};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
 
-use super::{LIVE, until_queued, waiter};
+use super::{LIVE, queued, until_queued, waiter};
 
 const TTL: Duration = Duration::from_secs(30);
-
-/// Longer than an offer lasts, and shorter than a waiter counts as alive.
-const BLOCKED: Duration = Duration::from_millis(2500);
 
 /// Each lock, and the kind of request for it.
 fn kinds(owner: &'static str) -> [(&'static str, Kind); 4] {
@@ -80,7 +77,9 @@ async fn a_blocked_runtime_keeps_its_turn() {
     for lease in held {
         lease.release().await.unwrap();
     }
-    sleep(BLOCKED).await;
+    // Each asks every other second; an offer lasts for one.
+    let asks = server.script_calls().await;
+    until("the others ask once more", async || server.script_calls().await >= asks + 4).await;
     let passed: Vec<_> = others.iter().map(JoinHandle::is_finished).collect();
     assert_eq!(passed, [false; 4], "the waiter behind is granted first");
     go_on.send(()).unwrap();
@@ -103,23 +102,17 @@ async fn an_unpolled_future_delays_others_for_its_heartbeat() {
     let (holder, locks) = (light_client(&server).await, light_client(&server).await);
     let held = holder.mutex("a").ttl(TTL).lock().await.unwrap();
     let mut silent = Kind::Mutex.lock(&locks, "a", TTL);
-    let polling = async {
-        loop {
-            assert!(is_pending(&mut silent).await);
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::select! {
-        () = polling => {}
-        () = until_queued(&mut redis, "a", 1) => {}
-    }
+    until("it is in the queue", async || {
+        assert!(is_pending(&mut silent).await);
+        queued(&mut redis, "a").await == 1
+    })
+    .await;
     let other = waiter(holder.clone(), "a");
     until_queued(&mut redis, "a", 2).await;
-    let released = Instant::now();
+    let time = OwnTime::begin();
     held.release().await.unwrap();
     let other = other.await.unwrap();
-    let took = released.elapsed();
-    assert!(took < LIVE + Duration::from_secs(3), "{took:?}");
+    assert!(time.passed() < LIVE + Duration::from_secs(3), "{:?}", time.passed());
     // It comes back to its place when it is polled.
     let silent = tokio::spawn(granted(silent));
     until_queued(&mut redis, "a", 1).await;

@@ -4,11 +4,13 @@ use leasehold_tests::requests::{Requests, redis_store_of};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
     Ask, Attempt, ClientId, Ended, Kind, QueuePosition, Renewal, Request, Waiting,
 };
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use tokio::time::Instant;
 
 use super::{ASK_AGAIN, LIVE, clients, until_queued, waiter};
@@ -24,21 +26,16 @@ async fn a_grant_costs_three_commands_however_many_wait() {
         let held = clients.remove(0).mutex("a").lock().await.unwrap();
         server.forget_stats().await;
         let begun = Instant::now();
-        let mut waiting = tokio::task::JoinSet::new();
-        for locks in clients {
-            let waiter = waiter(locks, "a");
-            waiting.spawn(async move {
-                let lease = waiter.await.unwrap();
-                // An offer ends with the heartbeat; confirmed, it lasts longer.
-                while lease.remaining() < LIVE {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                lease.release().await.unwrap();
-            });
-        }
+        let waiting = clients.into_iter().map(|locks| waiter(locks, "a"));
+        let grants = waiting.collect::<Vec<_>>().into_iter().map(async |waiter| {
+            let lease = waiter.await.unwrap();
+            // An offer ends with the heartbeat; confirmed, it lasts longer.
+            until("it is confirmed", async || lease.remaining() >= LIVE).await;
+            lease.release().await.unwrap();
+        });
         until_queued(&mut redis, "a", count.into()).await;
         held.release().await.unwrap();
-        waiting.join_all().await;
+        join_all(grants).await;
         let calls = server.script_calls().await;
         let took = begun.elapsed();
         let a_grant = f64::from(u32::try_from(calls).unwrap()) / f64::from(count);
@@ -78,7 +75,7 @@ impl StoreClient {
     /// Lets this many requests wait, or hold, at once.
     async fn all(&self, requests: &[Request], waits: bool) {
         for some in requests.chunks(100) {
-            futures_util::future::join_all(some.iter().map(|request| async move {
+            join_all(some.iter().map(|request| async move {
                 if waits {
                     self.queue(request).await;
                 } else {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold::{Locks, Wait};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 
 use super::{clients, waiter};
 
@@ -59,22 +60,18 @@ async fn nothing_is_left_after_all_waits() {
     unlink.arg("leasehold:tokens").exec_async(&mut redis).await.unwrap();
     server.jump(Duration::from_secs(61));
     // The server removes expired keys ten times a second.
-    while redis::cmd("DBSIZE").query_async(&mut redis).await != Ok(1) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let size = redis::cmd("DBSIZE");
+    until("one key is left", async || size.query_async(&mut redis).await == Ok(1)).await;
     assert_eq!(keys(&mut redis).await, [""; 0], "the only key left is a client's record");
 
     // Background tasks have ended, except the test's own.
-    while tokio::runtime::Handle::current().metrics().num_alive_tasks() > tasks {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    loop {
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    until("the tasks have ended", async || alive() <= tasks).await;
+    until("no connection is left", async || {
         let list: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut redis).await.unwrap();
-        if list.lines().count() == 1 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        list.lines().count() == 1
+    })
+    .await;
     let channels: Vec<String> =
         redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut redis).await.unwrap();
     assert_eq!(channels, [""; 0]);

@@ -9,6 +9,7 @@ use leasehold::{Lease, LockError, Locks, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::polls::is_pending;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::work_for;
 use tokio::sync::mpsc;
 
 use super::{queued, until_queued, waiter};
@@ -75,7 +76,7 @@ async fn a_semaphore_has_as_many_waiters_as_could_be_let_in() {
             let permit = locks.semaphore("s", 4).wait(Wait::Forever).acquire().await.unwrap();
             let now = inside.0.fetch_add(1, Ordering::SeqCst) + 1;
             inside.1.fetch_max(now, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            work_for(Duration::from_millis(20)).await;
             inside.0.fetch_sub(1, Ordering::SeqCst);
             permit.release().await.unwrap();
         });

@@ -16,6 +16,7 @@ use std::time::Duration;
 use leasehold::{Lease, Locks, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
@@ -33,9 +34,7 @@ async fn queued(redis: &mut MultiplexedConnection, name: &str) -> u64 {
 
 /// Waits until this many are in the queue.
 async fn until_queued(redis: &mut MultiplexedConnection, name: &str, count: u64) {
-    while queued(redis, name).await != count {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("so many are in the queue", async || queued(redis, name).await == count).await;
 }
 
 /// Waits for the mutex as a client of its own.

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use leasehold::{LockError, Locks, Mutex, Wait};
+use leasehold_tests::waiting::until;
 use tokio::time::Instant;
 
 use super::{Server, light_client};
@@ -94,9 +95,7 @@ async fn a_clock_that_is_set_back_loses_no_tick() {
     let first = complete(&job).await;
     let calls = server.script_calls().await;
     let waiting = tokio::spawn(async move { complete(&job).await });
-    while server.script_calls().await < calls + 3 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("it asks again", async || server.script_calls().await >= calls + 3).await;
     server.jump(left);
     assert_eq!(waiting.await.unwrap(), first + DAY);
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::store::ClientId;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::{Locks, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::{OwnTime, pass, until};
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -34,28 +36,32 @@ async fn a_thousand_grants_without_a_message() {
     drop_all_messages(&server).await;
     let redis = server.redis().await;
 
-    let mut grants = tokio::task::JoinSet::new();
+    let (mut grants, mut firsts) = (tokio::task::JoinSet::new(), Vec::new());
+    let time = Arc::new(OwnTime::begin());
     for n in 0..LOCKS {
         let name = format!("lock:{n}");
         let first = clients[0].mutex(&*name).lock().await.unwrap();
         let freed = Arc::new(Mutex::new(None));
         for locks in &clients[1..] {
             let (locks, name, freed) = (locks.clone(), name.clone(), freed.clone());
+            let time = time.clone();
             grants.spawn(async move {
                 let lease = locks.mutex(name).wait(Wait::Forever).lock().await.unwrap();
-                let late = freed.lock().await.map(|freed: Instant| freed.elapsed());
-                *freed.lock().await = Some(Instant::now());
+                let late =
+                    freed.lock().await.map(|freed: Duration| time.passed().saturating_sub(freed));
+                *freed.lock().await = Some(time.passed());
                 lease.release().await.unwrap();
                 late.expect("it was held when this one came")
             });
         }
-        let mut redis = redis.clone();
-        tokio::spawn(async move {
+        let (mut redis, time) = (redis.clone(), time.clone());
+        firsts.push(async move {
             until_queued(&mut redis, &name, 4).await;
-            *freed.lock().await = Some(Instant::now());
+            *freed.lock().await = Some(time.passed());
             first.release().await.unwrap();
         });
     }
+    join_all(firsts).await;
     let late = grants.join_all().await;
     assert_eq!(late.len(), LOCKS * 4);
     let latest = late.iter().max().unwrap();
@@ -78,12 +84,11 @@ async fn a_lost_connection_makes_waiters_ask_at_once() {
         // Both connections are subscribed, so they are of this type.
         let mut kill = redis::cmd("CLIENT");
         kill.arg(&["KILL", "TYPE", "pubsub"]).exec_async(&mut redis).await.unwrap();
-        let begun = Instant::now();
+        let time = OwnTime::begin();
         held.release().await.unwrap();
         waits.await.unwrap().release().await.unwrap();
-        times.push(begun.elapsed());
+        times.push(time.passed());
     }
-    // Most of them: a busy machine may delay one.
     times.sort_unstable();
     assert!(times[2] < ASK_AGAIN / 2, "{times:?}");
 }
@@ -116,9 +121,7 @@ async fn elsewhere(server: &Server, count: usize) -> Vec<&'static str> {
             names.push(name);
         }
         drop(locks);
-        while !subscribed(&mut server.redis().await).await.is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until("it has gone", async || subscribed(&mut server.redis().await).await.is_empty()).await;
     }
     assert!(names.len() >= count, "three of four are elsewhere: {names:?}");
     names.truncate(count);
@@ -140,27 +143,22 @@ async fn a_lost_connection_for_hints_returns_during_a_wait() {
         waiting.push(super::waiter(locks.clone(), name));
         until_queued(&mut redis, name, 1).await;
     }
-    for round in 1..=3 {
+    for _ in 0..3 {
         let before = subscribed(&mut redis).await;
         assert_eq!(before.len(), 2, "{before:?}");
         let mut kill = redis::cmd("CLIENT");
         kill.arg(&["KILL", "TYPE", "pubsub"]).exec_async(&mut redis).await.unwrap();
         drop(holder.mutex("z").lock().await.unwrap()); // by which the holder's comes back
-        let back = async {
-            while subscribed(&mut redis).await.len() < 2 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let is_back = tokio::time::timeout(Duration::from_secs(10), back).await;
-        is_back.unwrap_or_else(|_| panic!("nobody hears in round {round}"));
+        until("both hear again", async || subscribed(&mut redis).await.len() == 2).await;
     }
-    // Waiters that asked often rest now, and rely on hints. And a lost connection has let the leases be
-    // renewed within a second.
-    tokio::time::sleep(Duration::from_millis(1300)).await;
+    let why = "a lost connection has let waiters ask often, and leases be renewed within a second";
+    pass(Duration::from_millis(1300), why).await;
     server.forget_stats().await;
-    tokio::time::sleep(ASK_AGAIN).await;
-    let asks = server.script_calls().await;
-    assert!(asks <= 3 * 2, "{asks} asks of three in {ASK_AGAIN:?}");
+    let begun = Instant::now();
+    // Waiters rest now, and rely on hints.
+    until("three waiters have asked seven times", async || server.script_calls().await > 3 * 2)
+        .await;
+    assert!(begun.elapsed() > ASK_AGAIN, "{:?}", begun.elapsed());
     for (lease, waiter) in held.into_iter().zip(waiting) {
         server.forget_stats().await;
         lease.release().await.unwrap();
@@ -194,11 +192,10 @@ async fn without_the_right_to_messages_all_are_served_in_order() {
         until_queued(&mut redis, "a", n + 1).await;
     }
     drop(order);
-    let begun = Instant::now();
+    let time = OwnTime::begin();
     held.release().await.unwrap();
     for n in 0..10 {
         assert_eq!(grants.recv().await, Some(n));
     }
-    let took = begun.elapsed();
-    assert!(took < Duration::from_secs(5), "at most 200 ms each: {took:?}");
+    assert!(time.passed() < Duration::from_secs(5), "200 ms each: {:?}", time.passed());
 }

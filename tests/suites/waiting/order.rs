@@ -9,8 +9,8 @@ use leasehold_tests::backend::light_client;
 use leasehold_tests::process::Process;
 use leasehold_tests::requests::{Requests, redis_store_of};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::OwnTime;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::{ASK_AGAIN, LIVE, until_queued};
 
@@ -45,13 +45,13 @@ async fn fifty_waiters_are_served_in_order() {
         process.kill();
     }
 
-    let begun = Instant::now();
+    let time = OwnTime::begin();
     held.release().await.unwrap();
     let mut order = Vec::new();
     while let Some(grant) = granted.recv().await {
         order.push(grant);
     }
-    let took = begun.elapsed();
+    let took = time.passed();
     assert!(order.is_sorted_by_key(|(_, fence)| *fence), "tokens are in the order of the grants");
     let order: Vec<_> = order.into_iter().map(|(n, _)| n).collect();
     assert_eq!(order, expected, "nobody was passed over");
