@@ -47,8 +47,9 @@ mod server {
     use leasehold::{Diagnosis, Finding, Locks};
     use leasehold_tests::sentinel::until_linked;
     use leasehold_tests::server::Server;
+    use leasehold_tests::waiting::until_some;
     use redis::aio::MultiplexedConnection;
-    use tokio::time::{sleep, timeout};
+    use tokio::time::timeout;
 
     /// Much longer than anything here takes.
     pub(super) const SOON: Duration = Duration::from_secs(30);
@@ -99,15 +100,10 @@ mod server {
 
     /// Diagnoses until there are this many findings.
     pub(super) async fn until(locks: &Locks, findings: usize) -> Diagnosis {
-        let found = async {
-            loop {
-                let diagnosis = locks.diagnose().await;
-                if diagnosis.findings.len() == findings {
-                    return diagnosis;
-                }
-                sleep(Duration::from_millis(50)).await;
-            }
-        };
+        let found = until_some("so many findings", async || {
+            let diagnosis = locks.diagnose().await;
+            (diagnosis.findings.len() == findings).then_some(diagnosis)
+        });
         if let Ok(diagnosis) = timeout(SOON, found).await {
             return diagnosis;
         }
@@ -116,15 +112,11 @@ mod server {
 
     /// Diagnoses until there are this many findings, all of this check.
     pub(super) async fn until_all(locks: &Locks, check: &str, count: usize) -> Vec<Finding> {
-        let found = async {
-            loop {
-                let found = locks.diagnose().await.findings;
-                if found.len() == count && found.iter().all(|it| it.check == check) {
-                    return found;
-                }
-                sleep(Duration::from_millis(50)).await;
-            }
-        };
+        let found = until_some("so many findings", async || {
+            let found = locks.diagnose().await.findings;
+            let is_it = found.len() == count && found.iter().all(|it| it.check == check);
+            is_it.then_some(found)
+        });
         if let Ok(found) = timeout(SOON, found).await {
             return found;
         }

@@ -8,6 +8,7 @@ use leasehold::{Locks, Wait};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::process::tool;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting;
 use serde_json::Value;
 
 use super::{Told, on, tell, told, until, with};
@@ -19,20 +20,21 @@ fn names(told: &Told) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_list_opens_with_trouble() {
-    let server = Server::start();
+    let server = Server::start_skewed();
     let client = async |service: &str| {
         Locks::builder().service(service).connect(&server.url()).await.unwrap()
     };
     let (billing, search) = (client("billing").await, client("search").await);
     let _old = billing.mutex("c:old").note("TICKET-7").lock().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    server.jump(Duration::from_millis(20));
     let _new = search.mutex("b:new").owner("worker-7").lock().await.unwrap();
     // Of a semaphore the server knows milliseconds alone.
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    server.jump(Duration::from_millis(20));
     let _wanted = search.semaphore("d:wanted", 1).acquire().await.unwrap();
     let waiter = billing.semaphore("d:wanted", 1).wait(Wait::Forever);
     let waiting = tokio::spawn(async move { waiter.acquire().await });
-    while search.inspect("d:wanted").await.unwrap().waiting == 0 {}
+    waiting::until("it waits", async || search.inspect("d:wanted").await.unwrap().waiting > 0)
+        .await;
     until("clients have names", || tell(&server, &["ls"]).out.matches('@').count() == 3);
 
     let all = tell(&server, &["ls"]);

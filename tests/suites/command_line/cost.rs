@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::work_for;
 
 use super::with;
 
@@ -101,7 +102,7 @@ async fn a_long_list_begins_at_once() {
             let begun = Instant::now();
             redis::cmd("PING").exec_async(&mut redis).await.expect("a pong");
             slowest = slowest.max(begun.elapsed());
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            work_for(Duration::from_millis(1)).await;
         }
         slowest
     });

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold::{LockError, Locks};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use serde_json::Value;
-use tokio::time::sleep;
 
 use super::tell;
 
@@ -34,9 +34,8 @@ async fn jobs_are_listed_with_what_is_wrong() {
 
     let late = locks.mutex("late").once_per(SHORT);
     late.lock().await.unwrap().complete().await.unwrap();
-    while !locks.inspect("late").await.unwrap().job.unwrap().is_overdue() {
-        sleep(SHORT / 4).await;
-    }
+    until("it is overdue", async || locks.inspect("late").await.unwrap().job.unwrap().is_overdue())
+        .await;
     let overdue = tell(&server, &["jobs", "l*"]);
     assert_eq!((overdue.code, overdue.out.lines().count()), (1, 2), "{overdue:?}");
     assert!(overdue.out.contains("overdue, ") && overdue.out.contains(" missed; due"));

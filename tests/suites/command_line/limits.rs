@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use leasehold::{LockError, LockKey, Locks, Wait};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::tell;
 
@@ -43,12 +44,7 @@ async fn a_limit_is_set_listed_and_unset() {
     assert_eq!((set.code, &*set.out), (0, "tenant:{id}: at most 2\n"), "{set:?}");
     let tenant = LockKey::new("tenant:acme").unwrap().with_label("tenant:{id}");
     let tenant = locks.semaphore(tenant, 9);
-    let is_known = async {
-        while tenant.try_acquire_many(3).await.is_ok() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(MINUTE, is_known).await.unwrap();
+    until("the limit is known", async || tenant.try_acquire_many(3).await.is_err()).await;
     let _held = tenant.try_acquire_many(2).await.unwrap();
 
     let all = tell(&server, &["limit", "ls"]).out;
@@ -71,13 +67,7 @@ async fn a_limit_is_set_listed_and_unset() {
 
     let unset = tell(&server, &["limit", "unset", "render"]);
     assert_eq!((unset.code, &*unset.out), (0, "render: the limit of the code holds again\n"));
-    timeout(MINUTE, async {
-        while pool.try_acquire().await.is_err() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await
-    .unwrap();
+    until("the limit is gone", async || pool.try_acquire().await.is_ok()).await;
     let again = tell(&server, &["limit", "unset", "render", "--json"]);
     let said: Value = serde_json::from_str(&again.err).unwrap();
     assert_eq!((again.code, &said["error"]), (1, &"not_set".into()), "{again:?}");

@@ -8,6 +8,7 @@ use std::time::Duration;
 use leasehold::Locks;
 use leasehold_tests::process::Process;
 use leasehold_tests::server::{Server, signal};
+use leasehold_tests::waiting;
 use serde_json::Value;
 
 use super::{Folder, tell, told, until, with};
@@ -25,7 +26,7 @@ async fn locks_are_listed_and_shown() {
     let _permits = locks.semaphore("reports", 3).acquire_many(2).await.unwrap();
     let other = Locks::connect(&server.url()).await.unwrap();
     let waiter = tokio::spawn(async move { other.mutex("order:42").lock().await.map(drop) });
-    while locks.inspect("order:42").await.unwrap().waiting == 0 {}
+    waiting::until("it waits", async || locks.inspect("order:42").await.unwrap().waiting > 0).await;
     // A client introduces itself in the background.
     until("the client has a name", || tell(&server, &["ls"]).out.matches("billing@").count() == 2);
 
@@ -204,13 +205,13 @@ fn completions_and_pages_are_made() {
 /// The one that hangs, and not the one whose lease ends first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_names_the_holder_that_has_held_longest() {
-    let server = Server::start();
+    let server = Server::start_skewed();
     let pool = async |service: &str| {
         let locks = Locks::builder().service(service).connect(&server.url()).await.unwrap();
         locks.semaphore("pool", 2)
     };
     let hangs = pool("hangs").await.ttl(Duration::from_secs(60)).note("old").acquire().await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    server.jump(Duration::from_millis(50));
     let works = pool("works").await.ttl(Duration::from_secs(5)).note("new").acquire().await;
     let listed = tell(&server, &["ls"]).out;
     let row = listed.lines().nth(1).expect("a row");
@@ -253,9 +254,9 @@ async fn a_holder_that_has_fallen_silent_is_shown_as_such() {
     let mut redis = server.redis().await;
     let key = format!("leasehold:client:{{{client}}}");
     // Its last word for now: it is to last for longer than this lease.
-    while redis::cmd("PTTL").arg(&key).query_async::<u64>(&mut redis).await.unwrap() < 200_000 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let left = redis::cmd("PTTL").arg(&key).to_owned();
+    let left = async || left.query_async::<u64>(&mut redis.clone()).await.unwrap();
+    waiting::until("it is said", async || left().await >= 200_000).await;
     // As if it had said so, and got the lock, two minutes ago.
     server.jump(Duration::from_secs(120));
     let silent = shown();
@@ -276,15 +277,11 @@ async fn a_process_is_known_for_as_long_as_its_leases() {
     let client = locks.inspect("short").await.unwrap().holders[0].client.clone().unwrap().id;
     let _long = locks.mutex("long").ttl(Duration::from_secs(600)).lock().await.unwrap();
     let mut redis = server.redis().await;
-    loop {
-        let mut ask = redis::cmd("PTTL");
-        let left = ask.arg(format!("leasehold:client:{{{client}}}")).query_async(&mut redis);
-        let left: u64 = left.await.unwrap();
-        if left > 600_000 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let left = redis::cmd("PTTL").arg(format!("leasehold:client:{{{client}}}")).to_owned();
+    waiting::until("it is known for longer", async || {
+        left.query_async::<u64>(&mut redis).await.unwrap() > 600_000
+    })
+    .await;
     assert!(tell(&server, &["show", "long"]).out.contains("its process    heard of 0."));
 }
 

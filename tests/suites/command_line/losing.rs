@@ -1,7 +1,6 @@
 //! Nothing works without the lock: whatever dies, a command has ended when another has its lock.
 
-use std::thread;
-use std::time::Duration;
+use std::process::Command;
 
 use leasehold::{Forced, Locks};
 use leasehold_tests::process::Process;
@@ -31,10 +30,13 @@ fn next_is_alone(server: &Server, folder: &Folder) {
     assert_eq!(told.code, 0, "someone works without the lock: {told:?}");
 }
 
-/// Nobody works, whoever has the lock.
+/// Nobody works, whoever has the lock: the file does not grow while another grows by the same work.
 fn nobody_works(folder: &Folder) {
-    let before = folder.read("work").len();
-    thread::sleep(Duration::from_millis(300));
+    let (before, beside) = (folder.read("work").len(), Folder::new());
+    let mut another = Command::new("sh");
+    let mut another = Process::start(another.args(["-c", WORK]).current_dir(&beside.0));
+    until("another works", || beside.read("work").lines().count() > 20);
+    another.kill();
     assert_eq!(folder.read("work").len(), before, "someone works without the lock");
 }
 

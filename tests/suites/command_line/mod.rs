@@ -19,11 +19,10 @@ mod wrong_clocks;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use leasehold_tests::process::tool;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until_blocking as until;
 
 /// The tool for a server.
 fn on(server: &Server) -> Command {
@@ -57,15 +56,6 @@ fn told(command: &mut Command) -> Told {
 /// Runs the tool with these arguments to its end.
 fn tell(server: &Server, arguments: &[&str]) -> Told {
     told(&mut with(server, arguments))
-}
-
-/// Waits for something that another process does.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "in vain: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A folder for the files of a test's processes, which is removed when this is dropped.

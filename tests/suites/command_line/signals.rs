@@ -3,6 +3,7 @@
 use leasehold::Locks;
 use leasehold_tests::process::Process;
 use leasehold_tests::server::{Server, signal};
+use leasehold_tests::waiting;
 
 use super::{until, with};
 
@@ -66,7 +67,7 @@ async fn a_waiter_that_is_interrupted_leaves_the_queue() {
     let lease = locks.mutex("k").lock().await.unwrap();
     let mut process =
         Process::start(&mut with(&server, &["run", "k", "--wait", "forever", "--", "echo", "ran"]));
-    while locks.inspect("k").await.unwrap().waiting == 0 {}
+    waiting::until("it waits", async || locks.inspect("k").await.unwrap().waiting > 0).await;
     // Whoever runs the tests in the background may have made them ignore INT.
     signal("-TERM", &process.pid());
     assert!(process.rest().is_empty());

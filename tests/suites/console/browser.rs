@@ -13,6 +13,7 @@ use leasehold::store::memory::MemoryStore;
 use leasehold::{Fault, Lease, Locks, LossReason, Wait};
 use leasehold_console::Console;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::{until, work_for};
 use tokio::net::TcpListener;
 use tokio::runtime::{self, Runtime};
 use tokio::task::JoinHandle;
@@ -79,9 +80,8 @@ async fn waiter(locks: &Locks, name: &str, owner: &str) -> JoinHandle<Lease> {
     let waiting = locks.mutex(name.to_owned()).owner(owner).note("waits its turn");
     let waiting = waiting.wait(Wait::Forever);
     let waiting = tokio::spawn(async move { waiting.lock().await.unwrap() });
-    while locks.inspect(name.to_owned()).await.unwrap().waiting == before {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    let queued = async || locks.inspect(name.to_owned()).await.unwrap().waiting;
+    until("one more waits", async || queued().await > before).await;
     waiting
 }
 
@@ -393,9 +393,10 @@ async fn pictures_of_the_guide() {
     let mut tab = Tab::open().await;
     tab.view(1_000, 820, false).await;
     tab.go(&console.url("/lock?name=order:42")).await;
-    tokio::time::sleep(Duration::from_secs(9)).await;
+    // The chart is a line from then on.
+    work_for(Duration::from_secs(9)).await;
     lease.release().await.unwrap();
-    tokio::time::sleep(Duration::from_secs(7)).await;
+    work_for(Duration::from_secs(7)).await;
     tab.scheme("dark").await;
     write_picture(&mut tab, "lock").await;
     tab.scheme("light").await;

@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use super::on_servers::serve;
+use super::{app, get};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use leasehold::{Lease, Locks};
 use leasehold_tests::server::Server;
-use tokio::time::sleep;
-
-use super::on_servers::serve;
-use super::{app, get};
+use leasehold_tests::waiting::{pass, work_for};
 
 const LONG: Duration = Duration::from_secs(300);
 
@@ -93,7 +92,7 @@ async fn a_hundred_thousand_locks() {
             let begun = Instant::now();
             redis::cmd("PING").exec_async(&mut redis).await.unwrap();
             pings.push(begun.elapsed());
-            sleep(Duration::from_millis(10)).await;
+            work_for(Duration::from_millis(10)).await;
         }
         pings.sort_unstable();
         let (calls, scans) = (server.script_calls().await, server.stats("scan").await.0);
@@ -101,6 +100,6 @@ async fn a_hundred_thousand_locks() {
         println!("{viewers} viewers: PING {half:?}, 99 % {most:?}; {calls} calls, {scans} scans");
         println!("memory: {} kB", memory());
         reading.iter().for_each(tokio::task::JoinHandle::abort);
-        sleep(Duration::from_secs(7)).await;
+        pass(Duration::from_secs(7), "the looks for these viewers end").await;
     }
 }

@@ -9,9 +9,10 @@ use http::StatusCode;
 use leasehold::Locks;
 use leasehold_tests::process::{Process, tool};
 use leasehold_tests::server::{Server, signal};
+use leasehold_tests::waiting::{pass, until};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{app, get, hostile};
 
@@ -80,16 +81,12 @@ async fn fifty_viewers_cost_as_much_as_one() {
         costs.push(server.script_calls().await);
         drop(all);
         // When the last of them has gone, nothing is asked.
-        let quiet = async {
-            loop {
-                server.forget_stats().await;
-                sleep(Duration::from_millis(1_200)).await;
-                if server.script_calls().await == 0 {
-                    return;
-                }
-            }
-        };
-        timeout(LONG, quiet).await.expect("the poller ends");
+        until("the poller ends", async || {
+            server.forget_stats().await;
+            pass(Duration::from_millis(1_200), "a poller asks every second").await;
+            server.script_calls().await == 0
+        })
+        .await;
     }
     assert!(costs[0] >= 4 && costs[1] <= 2 * costs[0] + 4, "{costs:?}");
 }
@@ -122,12 +119,7 @@ async fn a_dead_server_is_said() {
     let port = server.port();
     drop(server);
     let _server = Server::start_on(port);
-    let back = async {
-        while get(&app, "/locks").await.status != StatusCode::OK {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(LONG, back).await.expect("it comes back");
+    until("it comes back", async || get(&app, "/locks").await.status == StatusCode::OK).await;
 }
 
 /// `leasehold serve` says on each page where it looks, without the password.
@@ -160,12 +152,10 @@ async fn a_command_under_a_lock_is_shown_with_how_to_end_it() {
     let mut run = Process::start(command.env_remove("LEASEHOLD_PREFIX"));
     let ending = format!("kill {pid}; kill -CONT {pid}", pid = run.pid());
     let app = app(&locks);
-    let shown = async {
-        while !get(&app, "/locks/lock?name=nightly").await.text.contains(&ending) {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(LONG, shown).await.expect("how to end it");
+    until("the page says how to end it", async || {
+        get(&app, "/locks/lock?name=nightly").await.text.contains(&ending)
+    })
+    .await;
     signal("-TERM", &run.pid());
     run.code();
 }

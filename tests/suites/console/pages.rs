@@ -334,7 +334,7 @@ async fn the_doctor_knows_what_it_has_not_read() {
 }
 
 /// The one that hangs, and not the one whose lease ends first.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_row_names_the_holder_that_has_held_longest() {
     let (hangs, faults) = Locks::in_memory_with_faults();
     let works = Locks::over(faults.store().clone());

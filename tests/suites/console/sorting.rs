@@ -178,7 +178,7 @@ async fn the_worst_of_many_are_on_the_first_page() {
 }
 
 /// However many locks there are, 10,000 are looked at, and the page says so.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_list_looks_at_so_many_locks() {
     let locks = Locks::in_memory();
     let hold = async |n: u32| locks.mutex(format!("lock:{n}")).ttl(LONG).try_lock().await;

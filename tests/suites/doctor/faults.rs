@@ -5,10 +5,11 @@ use std::time::Duration;
 use leasehold::Severity::{self, Problem, Warning};
 use leasehold::{Finding, Locks};
 use leasehold_tests::server::{Server, free_port};
+use leasehold_tests::waiting::{self, work_for};
 use redis::aio::MultiplexedConnection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::server::{SOON, good, good_with, mend, run, until, until_all};
 use super::{nothing, only};
@@ -87,12 +88,8 @@ async fn evicted_keys_are_found() {
     run(&mut redis, "CONFIG SET maxmemory-policy allkeys-lru").await;
     run(&mut redis, "SETRANGE filler 3000000 x").await;
     run(&mut redis, "CONFIG SET maxmemory 2mb").await;
-    let evicted = async {
-        while server.info("stats", "evicted_keys").await == 0 {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, evicted).await.expect("the filler is evicted");
+    let evicted = async || server.info("stats", "evicted_keys").await;
+    waiting::until("the filler is evicted", async || evicted().await > 0).await;
     let found = locks.diagnose().await.findings;
     let checks: Vec<_> = found.iter().map(|it| (it.check, it.severity)).collect();
     assert_eq!(checks, [("eviction", Problem), ("evicted-keys", Problem)], "{found:#?}");
@@ -179,16 +176,11 @@ async fn a_script_that_does_not_end_is_found() {
         let mut eval = redis::cmd("EVAL");
         eval.arg("while true do end").arg(0).exec_async(&mut endless).await
     });
-    let busy = async {
-        loop {
-            let answer = redis::cmd("PING").exec_async(&mut redis).await;
-            if answer.is_err_and(|error| error.code() == Some("BUSY")) {
-                break;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, busy).await.expect("it is busy");
+    waiting::until("it is busy", async || {
+        let answer = redis::cmd("PING").exec_async(&mut redis).await;
+        answer.is_err_and(|error| error.code() == Some("BUSY"))
+    })
+    .await;
     let finding = only(&locks.diagnose().await, "busy-script", Problem);
     // A client that comes now can't even connect.
     let other = Locks::connect_lazy(&server.url()).unwrap();
@@ -251,7 +243,7 @@ async fn slow_way(to: u16, delay: Duration) -> u16 {
             });
             tokio::spawn(async move {
                 while let Some((at, bytes)) = due.recv().await {
-                    sleep_until(at).await;
+                    work_for(at.saturating_duration_since(Instant::now())).await;
                     if hears.write_all(&bytes).await.is_err() {
                         break;
                     }

@@ -9,6 +9,7 @@ use leasehold_tests::cluster::Cluster;
 use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
 use leasehold_tests::sentinel::Sentinel;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting;
 
 use super::nothing;
 use super::server::{good, replica_of, run, until};
@@ -160,9 +161,10 @@ async fn a_diagnosis_changes_nothing() {
     let locks = Locks::connect(&server.url()).await.unwrap();
     let held = locks.mutex("held").ttl(Duration::from_secs(60)).lock().await.unwrap();
     // The client writes who it is in the background.
-    while locks.inspect("held").await.unwrap().holders[0].client.is_none() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    waiting::until("the client is known", async || {
+        locks.inspect("held").await.unwrap().holders[0].client.is_some()
+    })
+    .await;
     let mut redis = server.redis().await;
     let keys = async |redis: &mut _| {
         let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(redis).await.unwrap();

@@ -11,9 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
+use leasehold_tests::waiting;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
@@ -204,11 +205,7 @@ impl Tab {
 
     /// Waits until an expression is true.
     pub(super) async fn until(&mut self, expression: &str) {
-        let seen = async {
-            while self.value(expression).await != json!(true) {
-                sleep(Duration::from_millis(20)).await;
-            }
-        };
+        let seen = waiting::until(expression, async || self.value(expression).await == json!(true));
         if timeout(PATIENCE, seen).await.is_err() {
             let text = self.text().await;
             panic!("never: {expression}\n{text}");
