@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use leasehold::{Fault, Fence, LeaseHandle, LockError, Locks, distributed_lock};
 use leasehold_tests::logs::LogRecorder;
+use leasehold_tests::waiting::work_for;
 use tokio::time::{Instant, sleep};
 use tracing::Level;
 
@@ -217,7 +218,7 @@ struct Page {
 async fn show(page: &Page) -> Result<(), LockError> {
     page.readers.set(page.readers.get() + 1);
     page.most.set(page.most.get().max(page.readers.get()));
-    sleep(Duration::from_secs(1)).await;
+    work_for(Duration::from_secs(1)).await;
     assert_eq!(page.writers.get(), 0, "nobody writes meanwhile");
     page.readers.set(page.readers.get() - 1);
     Ok(())
@@ -226,7 +227,7 @@ async fn show(page: &Page) -> Result<(), LockError> {
 #[distributed_lock(key = "page", mode = "write", wait = "20s")]
 async fn change(page: &Page) -> Result<(), LockError> {
     page.writers.set(page.writers.get() + 1);
-    sleep(Duration::from_secs(1)).await;
+    work_for(Duration::from_secs(1)).await;
     assert_eq!((page.readers.get(), page.writers.get()), (0, 1), "a writer is alone");
     page.writers.set(page.writers.get() - 1);
     page.written.set(page.written.get() + 1);

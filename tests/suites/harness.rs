@@ -2,13 +2,14 @@
 //! would prove less.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::masters::Masters;
 use leasehold_tests::process::Process;
 use leasehold_tests::sentinel::Sentinel;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use redis::aio::MultiplexedConnection;
 
 /// The time after which a server is declared dead.
@@ -43,11 +44,7 @@ async fn nothing_is_left_of_a_server_whose_test_is_killed() {
     let folder = worker.line().expect("a folder");
     assert!(std::fs::exists(&folder).unwrap());
     worker.kill();
-    let begun = Instant::now();
-    while std::fs::exists(&folder).unwrap() {
-        assert!(begun.elapsed() < DEAD * 10, "{folder} is left");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("its folder is gone", async || !std::fs::exists(&folder).unwrap()).await;
     drop(Server::start_on(port));
 }
 
@@ -73,11 +70,7 @@ async fn sentinels_replace_a_master_that_is_frozen() {
     set(&mut next.redis().await, 8).await;
     // It comes back as a replica, and ends its connections for that.
     drop(frozen);
-    let begun = Instant::now();
-    while try_get(master).await.ok() != Some(8) {
-        assert!(begun.elapsed() < DEAD * 30, "it does not follow");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("it follows", async || try_get(master).await.ok() == Some(8)).await;
 }
 
 #[tokio::test]

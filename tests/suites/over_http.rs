@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use leasehold::Locks;
 use leasehold_tests::process::{Process, example};
 use leasehold_tests::server::{Server, signal};
+use leasehold_tests::waiting::until;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -89,16 +90,6 @@ async fn load(address: String, n: usize, until: Instant) -> BTreeMap<Answer, u64
     answers
 }
 
-/// Waits until `is_so`, for half a minute at most.
-async fn until(is_so: impl AsyncFn() -> bool) {
-    let asks = async {
-        while !is_so().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), asks).await.expect("it never came to be");
-}
-
 /// An outage of the lock store must not take the app out of service, and people see it.
 #[tokio::test]
 async fn an_app_lives_on_without_its_store() {
@@ -113,7 +104,7 @@ async fn an_app_lives_on_without_its_store() {
     assert!(status == 200 && text.starts_with("the lock store answers in "), "{status}: {text}");
 
     drop(server);
-    until(async || get("/health").await.0 == 503).await;
+    until("people see it", async || get("/health").await.0 == 503).await;
     assert_eq!(get("/live").await, (200, "alive\n".to_owned()));
 }
 
@@ -133,10 +124,10 @@ async fn an_app_that_shuts_down_ends_its_requests_and_leaves_no_lock() {
              connection: close\r\n\r\ntwo "
         );
         client.write_all(head.as_bytes()).await.unwrap();
-        until(async || holders().await == 1).await;
+        until("one holds it", async || holders().await == 1).await;
 
         signal(name, &app.pid());
-        until(async || TcpStream::connect(&address).await.is_err()).await;
+        until("it takes no more", async || TcpStream::connect(&address).await.is_err()).await;
         assert_eq!(holders().await, 1, "it is not cut off");
 
         client.write_all(b"chairs").await.unwrap();

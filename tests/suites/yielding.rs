@@ -10,9 +10,9 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use leasehold::{Fault, LockError, LockLayer, Locks, Step};
 use leasehold_tests::polls::is_pending;
+use leasehold_tests::waiting::work_for;
 use tokio::task::coop::{consume_budget, has_budget_remaining, unconstrained};
 use tokio::task::{JoinSet, LocalSet, yield_now};
-use tokio::time::sleep;
 use tower::{Layer, ServiceExt, service_fn};
 
 /// The work that tokio lets a task do without a pause.
@@ -135,7 +135,7 @@ async fn using_a_lease_leaves_turns() {
 #[tokio::test]
 async fn timers_go_on_beside_a_loop() {
     let locks = Locks::in_memory();
-    let timer = tokio::spawn(sleep(Duration::from_millis(1)));
+    let timer = tokio::spawn(work_for(Duration::from_millis(1)));
     for turn in 0.. {
         if timer.is_finished() {
             break;

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use leasehold::{LockError, Locks, LossReason, distributed_lock};
-use tokio::time::{sleep, timeout};
+use leasehold_tests::waiting::{until, work_for};
+use tokio::time::timeout;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -13,7 +14,7 @@ static BEGUN: AtomicU32 = AtomicU32::new(0);
 #[distributed_lock(key = "index:{of}", replace = true, wait = "1m")]
 async fn index(of: &str, lasts: Duration) -> Result<u32, LockError> {
     let nth = BEGUN.fetch_add(1, Ordering::Relaxed);
-    sleep(lasts).await;
+    work_for(lasts).await;
     Ok(nth)
 }
 
@@ -21,9 +22,7 @@ async fn index(of: &str, lasts: Duration) -> Result<u32, LockError> {
 async fn a_newer_call_cancels_the_older_one() {
     let locks = Locks::in_memory();
     let older = tokio::spawn(locks.scope(index("a", MINUTE * 9)));
-    while BEGUN.load(Ordering::Relaxed) == 0 {
-        sleep(Duration::from_millis(1)).await;
-    }
+    until("the older one has begun", async || BEGUN.load(Ordering::Relaxed) > 0).await;
     let newer = timeout(MINUTE, locks.scope(index("a", Duration::ZERO))).await.unwrap();
     assert_eq!(newer.unwrap(), 1);
     let error = older.await.unwrap().unwrap_err();

@@ -10,10 +10,11 @@ use futures_util::future::join_all;
 use leasehold::{Locks, Rate};
 use leasehold_tests::process::{Process, example};
 use leasehold_tests::server::{Server, signal};
+use leasehold_tests::waiting::{until, work_for};
 use reqwest::{Client, Response};
 use serde_json::Value;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// So many streams begin in each phase, between two changes of the limits.
 const STREAMS_OF_A_PHASE: usize = 16;
@@ -38,16 +39,6 @@ fn of_tenant(tenant: &str) -> (u32, Rate, Rate) {
 
 const MODELS: [(&str, u32); 2] = [("small", 8), ("large", 3)];
 const ALL: u32 = 12;
-
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let asks = async {
-        while !is_so().await {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let asked = timeout(Duration::from_secs(30), asks).await;
-    asked.unwrap_or_else(|_| panic!("it never came to be: {what}"));
-}
 
 fn start(server: Option<&Server>) -> (Process, String) {
     let mut app = example("ai_gateway");
@@ -261,7 +252,7 @@ impl Load {
                 self.count(|counts| counts.died += 1);
                 Duration::ZERO
             });
-            sleep(pause).await; // as it was told
+            work_for(pause).await; // as it was told
         }
     }
 }

@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 use leasehold::Locks;
 use leasehold_tests::process::{Process, example};
 use leasehold_tests::server::{Server, free_port};
+use leasehold_tests::waiting::until;
 use reqwest::{Client, RequestBuilder, Response};
 use rusqlite::{Connection, TransactionBehavior};
-use tokio::time::{sleep, timeout};
 
 const BODY: &str = r#"{"amount": 500}"#;
 
@@ -49,10 +49,10 @@ impl Database {
         let mut database = self.open();
         database.busy_timeout(Duration::ZERO).unwrap();
         let mut in_a_row = 0;
-        until(async || {
+        until("a transaction stands still", async || {
             let begun = database.transaction_with_behavior(TransactionBehavior::Immediate);
             in_a_row = if begun.is_err() { in_a_row + 1 } else { 0 };
-            in_a_row == 20
+            in_a_row == 50
         })
         .await;
     }
@@ -62,15 +62,6 @@ impl Drop for Database {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-async fn until(mut is_so: impl AsyncFnMut() -> bool) {
-    let asks = async {
-        while !is_so().await {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(Duration::from_secs(30), asks).await.expect("it never came to be");
 }
 
 /// A process of the example.
@@ -105,7 +96,7 @@ impl App {
     /// Sends a request until it has another answer than that its first one runs.
     async fn final_answer(&self, caller: &str, key: &str) -> Answer {
         let mut last = None;
-        until(async || {
+        until("there is another answer", async || {
             let response = self.pay(caller, key).send().await.unwrap();
             if response.status() == 409 {
                 assert_eq!(response.headers()["retry-after"], "1");
@@ -164,7 +155,7 @@ async fn a_repeat_during_the_first_request_is_409_until_there_is_an_answer() {
     let mut other = database.open();
     let busy = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let first = tokio::spawn(app.pay("ann", "1").send());
-    until(async || locks.inspect("payment:ann:1").await.unwrap().held == 1).await;
+    until("it is held", async || locks.inspect("payment:ann:1").await.unwrap().held == 1).await;
 
     let repeat = app.pay("ann", "1").send().await.unwrap();
     assert_eq!(

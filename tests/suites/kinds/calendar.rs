@@ -7,6 +7,7 @@ use jiff::civil::{DateTime, datetime};
 use jiff::tz::TimeZone;
 use leasehold::{LockError, Locks, Mutex, Tick, distributed_lock};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -163,9 +164,10 @@ async fn a_call_that_comes_early_waits_for_its_tick() {
     clock.set(datetime(2026, 3, 29, 23, 59, 59, 0));
     clock.now += Duration::from_millis(500);
     clock.server.jump(Duration::from_millis(500));
-    let early = daily.clone().wait(Duration::from_secs(20));
+    let early = daily.clone().wait(Duration::from_secs(60));
+    let asks = clock.server.script_calls().await;
     let call = tokio::spawn(async move { early.lock().await });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    until("it has asked", async || clock.server.script_calls().await > asks).await;
     assert!(!call.is_finished());
     clock.set(datetime(2026, 3, 30, 0, 0, 0, 0));
     let lease = call.await.unwrap().unwrap();

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{Fence, Forced, LockError, Locks, LossReason, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::{OwnTime, until};
 use tokio::task::JoinSet;
 
 /// A resource that refuses reads and writes of a holder older than the newest it has seen.
@@ -72,17 +73,15 @@ async fn a_stuck_holder_is_forced_while_others_go_on() {
         assert_eq!(waiting.holders.len(), 1);
         assert_eq!(waiting.holders[0].fence, Some(fence));
 
-        let begun = Instant::now();
+        let time = OwnTime::begin();
         let Forced::Released { held: 1, fence: moved, .. } =
             operator.force_release("a").await.unwrap()
         else {
             panic!("it is held");
         };
         assert!(moved > fence);
-        while store.0.lock().unwrap().1 == number {
-            tokio::task::yield_now().await;
-        }
-        let waited = begun.elapsed();
+        until("the next one runs", async || store.0.lock().unwrap().1 != number).await;
+        let waited = time.passed();
         assert!(waited < Duration::from_secs(1), "the next one ran after {waited:?}");
         assert!(!store.write(fence, 0) && store.read(fence).is_none(), "it is refused");
         assert_eq!(lease.lost().await, LossReason::Forced);

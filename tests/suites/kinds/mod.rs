@@ -18,21 +18,20 @@ mod rw;
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::{Forced, Locks, LossReason};
+use leasehold_tests::waiting::{until, until_outlived};
 use redis::aio::MultiplexedConnection;
 
 /// Waits until a waiter of this demand is in the queue. A record holds the demand after
 /// the end of the heartbeat.
 async fn until_waits(redis: &mut MultiplexedConnection, name: &str, demand: &str) {
-    loop {
-        let waiters = format!("leasehold:waiters:{{{name}}}");
-        let said: Vec<String> =
-            redis::cmd("HVALS").arg(waiters).query_async(redis).await.expect("HVALS");
-        if said.iter().any(|said| &said[35..] == demand) {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
+    let waiters = redis::cmd("HVALS").arg(format!("leasehold:waiters:{{{name}}}")).to_owned();
+    until("one waits", async || {
+        let said: Vec<String> = waiters.query_async(redis).await.expect("HVALS");
+        said.iter().any(|said| &said[35..] == demand)
+    })
+    .await;
 }
 
 /// Uses all other kinds of locks, and the commands of an operator.
@@ -46,9 +45,9 @@ pub(crate) async fn every_kind_and_question(locks: &Locks) {
     let write = rw.try_write().await.unwrap();
     let permit = locks.semaphore("w", 5).owner("me").ttl(ttl).acquire_many(3).await.unwrap();
     let other = locks.semaphore("w", 5).owner("you").ttl(ttl).acquire_many(2).await.unwrap();
-    tokio::time::sleep(ttl).await;
-    for lease in [&hold, &again, &read, &write, &permit, &other] {
-        assert!(lease.is_held(), "{lease:?} is renewed");
+    let all = [&hold, &again, &read, &write, &permit, &other];
+    join_all(all.map(|lease| until_outlived(lease, ttl))).await;
+    for lease in all {
         assert!(!locks.inspect(lease.key()).await.unwrap().holders.is_empty());
     }
     for name in ["e", "r", "w"] {

@@ -9,6 +9,7 @@ use leasehold::{LockError, Locks, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::process::Process;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::work_for;
 use tokio::task::JoinSet;
 
 use super::until_waits;
@@ -34,7 +35,7 @@ impl Inside {
         let before = self.0.fetch_add(weight, Ordering::SeqCst);
         let _leaves = Leaves(&self.0, weight);
         assert!(before == 0 || mode == Mode::Read && before < 1000, "beside {before}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        work_for(Duration::from_millis(1)).await;
     }
 }
 

@@ -10,7 +10,8 @@ use leasehold::layer::RequestKey;
 use leasehold::store::memory::MemoryStore;
 use leasehold::{Fault, LockLayer, Locks};
 use leasehold_tests::server::Server;
-use tokio::time::{Instant, sleep};
+use leasehold_tests::waiting::{OwnTime, until};
+use tokio::time::Instant;
 use tower::{Layer, ServiceExt};
 
 use super::counting;
@@ -103,13 +104,13 @@ async fn requests_send_almost_no_commands() {
     let calls = calls.saturating_sub(asked_again);
     assert!(calls * 50 < requests, "{calls} more commands for {requests} requests");
 
-    let begun = Instant::now();
+    let time = OwnTime::begin();
     assert_eq!(get(&mutex(&elsewhere)).await, StatusCode::OK);
     // All 64 at once: the idle permits of the other process are among them.
     let all = semaphore(&elsewhere).wait(LINGER);
     let all = join_all((0..64).map(|_| get(&all))).await;
     assert!(all.iter().all(|status| *status == StatusCode::OK));
-    assert!(begun.elapsed() < LINGER, "they were recalled: {:?}", begun.elapsed());
+    assert!(time.passed() < LINGER, "they were recalled: {:?}", time.passed());
     assert_eq!(get(&one).await, StatusCode::OK);
 }
 
@@ -122,14 +123,17 @@ async fn readers_and_writers_of_two_processes_take_turns() {
         Locks::connect(&server.url()).await.unwrap(),
     );
     let layer = |locks| LockLayer::rw_lock(locks, "page").linger(LINGER).wait(LINGER);
-    let begun = Instant::now();
+    let time = OwnTime::begin();
     for _ in 0..5 {
         assert_eq!(get(&layer(&here)).await, StatusCode::OK);
         assert_eq!(get(&layer(&elsewhere)).await, StatusCode::OK);
         assert_eq!(send(&layer(&elsewhere), Method::PUT).await, StatusCode::OK);
         assert_eq!(send(&layer(&here), Method::PUT).await, StatusCode::OK);
-        // Long enough to linger again.
-        sleep(Duration::from_millis(150)).await;
+        until("it lingers again", async || {
+            assert_eq!(send(&layer(&here), Method::PUT).await, StatusCode::OK);
+            here.inspect("page").await.unwrap().held > 0
+        })
+        .await;
     }
-    assert!(begun.elapsed() < LINGER, "nobody waits for the end of a linger");
+    assert!(time.passed() < LINGER, "nobody waits for the end of a linger");
 }

@@ -16,6 +16,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use leasehold::layer::{HoldUntil, LayerLock, OnLost, path_key, template_key};
 use leasehold::{LeaseHandle, LockLayer, Locks, LossReason, Rate};
+use leasehold_tests::waiting::work_for;
 use tokio::time::{advance, sleep};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -127,7 +128,7 @@ fn works(
         let done = done.clone();
         let lease = request.extensions().get::<LeaseHandle>().unwrap().clone();
         async move {
-            sleep(time).await;
+            work_for(time).await;
             done.fetch_add(1, Ordering::SeqCst);
             Ok(text(if lease.is_held() { "held" } else { "lost" }))
         }

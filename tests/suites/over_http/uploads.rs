@@ -126,13 +126,13 @@ impl Served {
         let sending = self.send(way, vec![b'x'; size], sent);
         let goes_away = async {
             is_sent.await.expect("it is sent");
-            until(async || self.count() == 1).await;
+            until("one is served", async || self.count() == 1).await;
         };
         tokio::select! {
             answer = sending => panic!("{way:?}, {size}: it is answered with {answer}"),
             () = goes_away => {}
         }
-        until(async || self.count() == 0).await;
+        until("none is served", async || self.count() == 0).await;
     }
 }
 
@@ -277,7 +277,7 @@ async fn the_handler_gets_the_whole_body_in_its_order() {
             let text = String::from_utf8(body.clone()).unwrap();
             let (sent, _) = oneshot::channel();
             let release = async {
-                until(async || locks.inspect("a").await.unwrap().waiting == 1).await;
+                until("it waits", async || locks.inspect("a").await.unwrap().waiting == 1).await;
                 held.release().await.unwrap();
             };
             let (answer, ()) = tokio::join!(served.send(way, body, sent), release);
@@ -298,14 +298,14 @@ async fn a_client_that_asks_first_sends_its_body_once_it_has_the_lock() {
         let held = locks.mutex("a").lock().await.unwrap();
         let mut stream = TcpStream::connect(served.address).await.unwrap();
         stream.write_all(HEAD.as_bytes()).await.unwrap();
-        until(async || served.count() == 1).await;
+        until("one is served", async || served.count() == 1).await;
         let mut status = [0; 12];
         if is_refused {
             stream.read_exact(&mut status).await.unwrap();
             assert_eq!(&status, b"HTTP/1.1 409");
             continue;
         }
-        until(async || locks.inspect("a").await.unwrap().waiting == 1).await;
+        until("it waits", async || locks.inspect("a").await.unwrap().waiting == 1).await;
         held.release().await.unwrap();
         stream.read_exact(&mut status).await.unwrap();
         assert_eq!(&status, b"HTTP/1.1 100");

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use leasehold::{Locks, Mutex as Lock, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::until;
 use metrics::{
     Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
     set_default_local_recorder,
@@ -269,9 +270,8 @@ async fn a_scrape_sees_a_holder_that_hangs_and_a_caller_that_waits() {
     let patient = named(&other).wait(Wait::Forever);
     let waiting = tokio::spawn(async move { patient.lock().await });
     let since = |name| gauges.since(name, "mutex hangs").filter(|since| *since > 0.0);
-    while since(OLDEST_HOLD).is_none() || since(LONGEST_WAIT).is_none() {
-        sleep(SECOND / 20).await;
-    }
+    until("both are seen", async || since(OLDEST_HOLD).is_some() && since(LONGEST_WAIT).is_some())
+        .await;
     let (hold, wait, seen) = (since(OLDEST_HOLD).unwrap(), since(LONGEST_WAIT).unwrap(), now());
     assert!(hold > before - 0.1 && hold < granted + 0.1, "{before} {hold} {granted}");
     assert!(wait > granted - 0.1 && wait < seen, "{granted} {wait} {seen}");
