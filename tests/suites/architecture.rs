@@ -3,6 +3,7 @@
 
 mod arrows;
 mod ratchet;
+mod waits;
 
 use std::fs;
 use std::path::{Path, PathBuf};
