@@ -16,14 +16,23 @@ mod unreachable;
 
 use leasehold::{Diagnosis, Finding, Locks, Severity};
 
+/// What was found, apart from the time that this machine takes for an answer.
+fn but_latency(diagnosis: &Diagnosis) -> Vec<&Finding> {
+    diagnosis.findings.iter().filter(|it| it.check != "latency").collect()
+}
+
 /// Checks that nothing was found.
 fn nothing(diagnosis: &Diagnosis) {
-    assert!(diagnosis.findings.is_empty(), "{:#?}", diagnosis.findings);
+    assert!(but_latency(diagnosis).is_empty(), "{:#?}", diagnosis.findings);
 }
 
 /// The one finding.
 fn only(diagnosis: &Diagnosis, check: &str, severity: Severity) -> Finding {
-    let [finding] = &diagnosis.findings[..] else {
+    let found = match check {
+        "latency" => diagnosis.findings.iter().collect(),
+        _ => but_latency(diagnosis),
+    };
+    let [finding] = found[..] else {
         panic!("{check}: {:#?}", diagnosis.findings);
     };
     assert_eq!((finding.check, finding.severity), (check, severity), "{finding:#?}");
