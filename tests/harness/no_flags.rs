@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tokio::io::AsyncWriteExt;
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::net::tcp::OwnedWriteHalf;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
+use crate::proxy;
 use crate::server::Server;
 
 /// How scripts with flags begin.
@@ -36,23 +35,10 @@ impl NoFlags {
     ///
     /// If there is no free port.
     pub async fn before(server: &Server) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
-        let port = listener.local_addr().expect("it listens").port();
-        let (state, upstream) = (Arc::new(State::default()), server.port());
+        let state = Arc::new(State::default());
         let shared = state.clone();
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let Ok(server) = TcpStream::connect(("127.0.0.1", upstream)).await else {
-                    continue;
-                };
-                let (from_client, mut to_client) = client.into_split();
-                let (mut from_server, to_server) = server.into_split();
-                tokio::spawn(forward(from_client, to_server, shared.clone()));
-                tokio::spawn(async move {
-                    let _ = tokio::io::copy(&mut from_server, &mut to_client).await;
-                });
-            }
-        });
+        let forward = move |from, to| forward(from, to, shared.clone());
+        let port = proxy::before(server.port(), forward).await;
         Self { port, state }
     }
 
@@ -74,7 +60,7 @@ impl NoFlags {
     }
 }
 
-async fn forward(mut from: impl AsyncRead + Unpin, mut to: OwnedWriteHalf, state: Arc<State>) {
+async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: Arc<State>) {
     let (mut bytes, mut kept) = (vec![0; 1 << 16], Vec::new());
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
         kept.extend_from_slice(&bytes[..count]);

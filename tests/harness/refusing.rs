@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+
+use crate::proxy;
 
 /// A proxy in front of a server. Clones share what they refuse.
 #[derive(Clone, Debug)]
@@ -26,26 +27,9 @@ impl Refusing {
     pub async fn before(ports: impl IntoIterator<Item = u16>) -> Vec<Self> {
         let (refused, mut all) = (Refused::default(), Vec::new());
         for upstream in ports {
-            let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
-            let port = listener.local_addr().expect("it listens").port();
             let shared = refused.clone();
-            tokio::spawn(async move {
-                while let Ok((client, _)) = listener.accept().await {
-                    let Ok(server) = TcpStream::connect(("127.0.0.1", upstream)).await else {
-                        continue;
-                    };
-                    let (from_client, mut to_client) = client.into_split();
-                    let (mut from_server, to_server) = server.into_split();
-                    let back = tokio::spawn(async move {
-                        let _ = tokio::io::copy(&mut from_server, &mut to_client).await;
-                    });
-                    let refused = shared.clone();
-                    tokio::spawn(async move {
-                        forward(from_client, to_server, refused).await;
-                        back.abort();
-                    });
-                }
-            });
+            let forward = move |from, to| forward(from, to, shared.clone());
+            let port = proxy::before(upstream, forward).await;
             all.push(Self { port, refused: refused.clone() });
         }
         all

@@ -2,18 +2,17 @@
 //! connections still hold bytes. No two are inside together, everybody is served, and nothing stays
 //! held.
 
-use std::fmt;
 use std::sync::Arc;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Answer, Attempt, ClientId, Command, Ended, Lingering, Listener, Renewal, Request,
-    RequestCommand, Store, StoreFuture, Subscription, renew_each,
+    Answer, Attempt, ClientId, Command, Ended, Lingering, Renewal, RequestCommand, Store,
+    StoreFuture,
 };
 use leasehold::{Lease, LockError, Locks, Wait};
+use leasehold_tests::overridden::Overridden;
 use leasehold_tests::server::Server;
 use leasehold_tests::waiting::work_for;
 use tokio::runtime::Handle;
@@ -111,15 +110,6 @@ async fn check(server: &Server, inside: [Arc<Inside>; 2], rounds: u32) {
     all.release().await.unwrap();
 }
 
-/// A store that sends each command twice, both in flight at the same time.
-struct Twice(RedisStore);
-
-impl fmt::Debug for Twice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Picks one of two answers. The commands may have run in either order, and others may have run
 /// between them.
 fn one_of(first: Answer, second: Answer) -> Answer {
@@ -175,56 +165,18 @@ fn one_of(first: Answer, second: Answer) -> Answer {
     }
 }
 
-impl Store for Twice {
-    fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
-        match command {
-            Command::RenewAll(requests) => renew_each(self, &requests),
-            Command::Request(_, RequestCommand::WasForced) => self.0.send(command),
-            Command::Request(..) | Command::AcquireAll(..) => {
-                let (first, second) = (self.0.send(command.clone()), self.0.send(command));
-                Box::pin(async move {
-                    let (first, second) = tokio::join!(first, second);
-                    Ok(one_of(first?, second?))
-                })
-            }
-            _ => self.0.send(command),
+/// Sends each command twice, both in flight at the same time.
+fn twice(store: &dyn Store, command: Command<'_>) -> StoreFuture<Answer> {
+    match command {
+        Command::Request(_, RequestCommand::WasForced) => store.send(command),
+        Command::Request(..) | Command::AcquireAll(..) => {
+            let (first, second) = (store.send(command.clone()), store.send(command));
+            Box::pin(async move {
+                let (first, second) = tokio::join!(first, second);
+                Ok(one_of(first?, second?))
+            })
         }
-    }
-
-    fn can(&self, command: &Command<'_>) -> bool {
-        self.0.can(command)
-    }
-
-    fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
-        self.0.listen(client, listener);
-    }
-
-    fn gives_hints(&self) -> bool {
-        self.0.gives_hints()
-    }
-
-    fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
-        self.0.subscribe(request)
-    }
-
-    fn has_queue(&self) -> bool {
-        self.0.has_queue()
-    }
-
-    fn longest_ttl(&self) -> Duration {
-        self.0.longest_ttl()
-    }
-
-    fn fails_as_one(&self) -> bool {
-        self.0.fails_as_one()
-    }
-
-    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
-        self.0.answers_within(ttl)
-    }
-
-    fn now(&self) -> Instant {
-        self.0.now()
+        _ => store.send(command),
     }
 }
 
@@ -237,7 +189,7 @@ async fn every_command_may_arrive_twice() {
         let store = RedisStore::connect(&server.url(), &Settings::default(), id, Handle::current())
             .await
             .unwrap();
-        clients.push(Locks::over_as(Arc::new(Twice(store)), id));
+        clients.push(Locks::over_as(Overridden::new(Arc::new(store), twice), id));
     }
     let inside = contend(&clients, 40).await;
     check(&server, inside, 240).await;

@@ -1,77 +1,21 @@
 //! What many jobs in many processes cost the store while they have nothing to do.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use leasehold::Locks;
-use leasehold::store::{
-    Answer, ClientId, Command, Listener, Request, Store, StoreFuture, Subscription,
-};
+use leasehold_tests::overridden::Overridden;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A store that counts the commands that it gets: by name, and by second.
-#[derive(Debug)]
-struct Counting {
-    inner: Arc<dyn Store>,
-    begun: tokio::time::Instant,
-    counts: Mutex<Counts>,
-}
-
+/// Commands by name, and by second.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     by_name: BTreeMap<&'static str, u64>,
     by_second: BTreeMap<u64, u64>,
-}
-
-impl Store for Counting {
-    fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
-        {
-            let mut counts = self.counts.lock().unwrap();
-            *counts.by_name.entry(command.name()).or_default() += 1;
-            *counts.by_second.entry(self.begun.elapsed().as_secs()).or_default() += 1;
-        }
-        self.inner.send(command)
-    }
-
-    fn can(&self, command: &Command<'_>) -> bool {
-        self.inner.can(command)
-    }
-
-    fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
-        self.inner.listen(client, listener);
-    }
-
-    fn gives_hints(&self) -> bool {
-        self.inner.gives_hints()
-    }
-
-    fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
-        self.inner.subscribe(request)
-    }
-
-    fn has_queue(&self) -> bool {
-        self.inner.has_queue()
-    }
-
-    fn longest_ttl(&self) -> Duration {
-        self.inner.longest_ttl()
-    }
-
-    fn fails_as_one(&self) -> bool {
-        self.inner.fails_as_one()
-    }
-
-    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
-        self.inner.answers_within(ttl)
-    }
-
-    fn now(&self) -> Instant {
-        self.inner.now()
-    }
 }
 
 /// A thousand jobs in fifty processes, each with a tick of a day, cost the store a few commands a second.
@@ -82,8 +26,15 @@ async fn daily_jobs_in_fifty_processes_cost_little() {
     let jobs: u64 = if std::env::var_os("LONG").is_some() { 200 } else { 2 };
     let processes = 50;
     let (_locks, faults) = Locks::in_memory_with_faults();
-    let (begun, counts) = (tokio::time::Instant::now(), Mutex::default());
-    let store = Arc::new(Counting { inner: faults.store().clone(), begun, counts });
+    let (begun, counts) = (Instant::now(), Arc::<Mutex<Counts>>::default());
+    let counted = counts.clone();
+    let store = Overridden::new(faults.store().clone(), move |store, command| {
+        let mut counts = counted.lock().unwrap();
+        *counts.by_name.entry(command.name()).or_default() += 1;
+        *counts.by_second.entry(begun.elapsed().as_secs()).or_default() += 1;
+        drop(counts);
+        store.send(command)
+    });
     let clients: Vec<_> = (0..processes).map(|_| Locks::over(store.clone())).collect();
     let ran = Arc::new(Mutex::new(BTreeMap::<u64, u64>::new()));
     let mut running = JoinSet::new();
@@ -103,10 +54,10 @@ async fn daily_jobs_in_fifty_processes_cost_little() {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let today = Duration::from_secs(since.as_secs() % DAY.as_secs());
     sleep((DAY + DAY / 2).saturating_sub(today)).await;
-    *store.counts.lock().unwrap() = Counts::default();
+    *counts.lock().unwrap() = Counts::default();
     ran.lock().unwrap().clear();
     sleep(DAY).await;
-    let Counts { by_name, by_second } = store.counts.lock().unwrap().clone();
+    let Counts { by_name, by_second } = counts.lock().unwrap().clone();
     running.abort_all();
 
     let ran = ran.lock().unwrap().clone();

@@ -1,15 +1,13 @@
 //! What failures leave of a client that holds nothing: they do not delay its end, and cost few commands.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::store::{
-    Answer, ClientId, Command, Listener, Request, RequestCommand, Store, StoreError, StoreFuture,
-    Subscription,
-};
+use leasehold::store::{Answer, Command, RequestCommand, StoreError, StoreFuture};
 use leasehold::{Fault, Locks, Outcome, Rate, Released, Wait};
+use leasehold_tests::overridden::Overridden;
 use leasehold_tests::polls::is_pending;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -181,30 +179,29 @@ async fn a_shutdown_tries_at_once() {
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
-/// A store whose commands fail, and that counts those: each acquisition and each cancel, with an error after
-/// which nobody knows what was written; or each release, with one that may pass.
+/// Counts commands that fail while it is so: each acquisition and each cancel, with an error after which
+/// nobody knows what was written; or each release, with one that may pass.
 #[derive(Debug)]
 struct Failing {
-    inner: Arc<dyn Store>,
     is_passing: bool,
     fails: AtomicBool,
     sent: AtomicU32,
 }
 
 impl Failing {
-    fn new(is_passing: bool) -> Arc<Self> {
+    /// A client whose commands fail.
+    fn client(is_passing: bool) -> (Locks, Arc<Self>) {
         let (_, faults) = Locks::in_memory_with_faults();
-        let inner = faults.store().clone();
-        Arc::new(Self { inner, is_passing, fails: AtomicBool::new(true), sent: AtomicU32::new(0) })
+        let this =
+            Arc::new(Self { is_passing, fails: AtomicBool::new(true), sent: AtomicU32::new(0) });
+        let failing = this.clone();
+        let store = Overridden::new(faults.store().clone(), move |store, command| {
+            failing.error(&command).unwrap_or_else(|| store.send(command))
+        });
+        (Locks::over(store), this)
     }
 
-    fn sent(&self) -> u32 {
-        self.sent.swap(0, Ordering::Relaxed)
-    }
-}
-
-impl Store for Failing {
-    fn send(&self, command: Command<'_>) -> StoreFuture<Answer> {
+    fn error(&self, command: &Command<'_>) -> Option<StoreFuture<Answer>> {
         use RequestCommand::{Acquire, Cancel, Release, ReleaseAndForget};
         let is_counted = match command {
             Command::Request(_, Acquire(_) | Cancel) => !self.is_passing,
@@ -212,7 +209,7 @@ impl Store for Failing {
             _ => false,
         };
         if !is_counted || !self.fails.load(Ordering::Relaxed) {
-            return self.inner.send(command);
+            return None;
         }
         self.sent.fetch_add(1, Ordering::Relaxed);
         let error = StoreError {
@@ -221,50 +218,19 @@ impl Store for Failing {
             is_shut_down: false,
             source: "it may not do this".into(),
         };
-        Box::pin(std::future::ready(Err(error)))
+        Some(Box::pin(std::future::ready(Err(error))))
     }
 
-    fn can(&self, command: &Command<'_>) -> bool {
-        self.inner.can(command)
-    }
-
-    fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
-        self.inner.listen(client, listener);
-    }
-
-    fn gives_hints(&self) -> bool {
-        self.inner.gives_hints()
-    }
-
-    fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
-        self.inner.subscribe(request)
-    }
-
-    fn has_queue(&self) -> bool {
-        self.inner.has_queue()
-    }
-
-    fn longest_ttl(&self) -> Duration {
-        self.inner.longest_ttl()
-    }
-
-    fn fails_as_one(&self) -> bool {
-        self.inner.fails_as_one()
-    }
-
-    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
-        self.inner.answers_within(ttl)
-    }
-
-    fn now(&self) -> Instant {
-        self.inner.now()
+    /// How many have failed since the last call.
+    fn sent(&self) -> u32 {
+        self.sent.swap(0, Ordering::Relaxed)
     }
 }
 
 /// So many acquisitions fail. Returns how many commands were sent for each in the first twenty seconds,
 /// and how many a second for all together after that.
-async fn cost_of(calls: u32, ttl: Duration, store: &Arc<Failing>) -> (Locks, f64, f64) {
-    let locks = Locks::over(store.clone());
+async fn cost_of(calls: u32, ttl: Duration) -> (Locks, Arc<Failing>, f64, f64) {
+    let (locks, store) = Failing::client(false);
     for n in 0..calls {
         let mutex = locks.mutex(format!("m{n}")).ttl(ttl).wait(SECOND * 3);
         mutex.lock().await.map(drop).unwrap_err();
@@ -273,18 +239,19 @@ async fn cost_of(calls: u32, ttl: Duration, store: &Arc<Failing>) -> (Locks, f64
     let first = store.sent();
     sleep(SECOND * 100).await;
     let each = f64::from(first) / f64::from(calls);
-    (locks, each, f64::from(store.sent()) / 100.0)
+    let in_a_second = f64::from(store.sent()) / 100.0;
+    (locks, store, each, in_a_second)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_call_costs_few_commands() {
     // The ask, a cancel, and what is repeated: at half a second, a second and a half, three and a half …
-    let (_locks, each, _) = cost_of(1, DAY, &Failing::new(false)).await;
+    let (.., each, _) = cost_of(1, DAY).await;
     assert!((3.0..=9.0).contains(&each), "{each}");
-    let (_locks, each, _) = cost_of(20, TTL, &Failing::new(false)).await;
+    let (.., each, _) = cost_of(20, TTL).await;
     assert!(each <= 5.0, "{each}");
     // However many there are, and however long their TTLs.
-    let (_locks, each, in_a_second) = cost_of(2_000, DAY, &Failing::new(false)).await;
+    let (.., each, in_a_second) = cost_of(2_000, DAY).await;
     assert!(each <= 2.1, "{each}");
     assert!((0.5..=4.0).contains(&in_a_second), "{in_a_second}");
 }
@@ -292,8 +259,7 @@ async fn a_failed_call_costs_few_commands() {
 /// Nothing is known to be held, and the store has answered.
 #[tokio::test(start_paused = true)]
 async fn failed_calls_delay_no_shutdown() {
-    let store = Failing::new(false);
-    let (locks, ..) = cost_of(20, DAY, &store).await;
+    let (locks, store, ..) = cost_of(20, DAY).await;
     let begun = tokio::time::Instant::now();
     let report = locks.shutdown().await;
     assert_eq!((report.left, begun.elapsed()), (0, Duration::ZERO));
@@ -310,8 +276,7 @@ async fn failed_calls_delay_no_shutdown() {
 /// can.
 #[tokio::test(start_paused = true)]
 async fn repeats_are_bounded_together() {
-    let store = Failing::new(true);
-    let locks = Locks::over(store.clone());
+    let (locks, store) = Failing::client(true);
     let mut leases = Vec::new();
     for n in 0..4_000 {
         leases.push(locks.mutex(format!("m{n}")).ttl(DAY).lock().await.unwrap());
