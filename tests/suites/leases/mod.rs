@@ -6,7 +6,6 @@ mod cancel;
 #[cfg(target_os = "linux")]
 mod cost;
 mod dropped;
-mod election;
 mod gone;
 #[cfg(target_os = "linux")]
 mod leaks;

@@ -1,17 +1,57 @@
-//! Leader election: the states that its handles tell, and stepping down.
+//! Leader election: who leads and for how long, the states that handles tell, and stepping down.
+
+#[cfg(feature = "servers")]
+mod on_servers;
 
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use leasehold::store::fault_injection::FaultInjector;
-use leasehold::{Election, ElectionHandle, ElectionState, Fault, Fence, LockError, Locks, Step};
+use leasehold::{
+    Election, ElectionHandle, ElectionState, Fault, Fence, LeaseHandle, LockError, Locks, Step,
+};
 use leasehold_tests::polls::{drop_after, is_pending};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::leading::{Leading, Seen};
 use super::{SECOND, TTL, another};
+
+/// The current leader, as the work sees it.
+#[derive(Default)]
+struct Seen {
+    now: AtomicU32,
+    most: AtomicU32,
+    terms: std::sync::Mutex<Vec<(u32, Fence)>>,
+}
+
+struct Leading(Arc<Seen>);
+
+impl Leading {
+    fn begin(seen: &Arc<Seen>, who: u32, lease: &LeaseHandle) -> Self {
+        let now = seen.now.fetch_add(1, Ordering::SeqCst) + 1;
+        seen.most.fetch_max(now, Ordering::SeqCst);
+        seen.terms.lock().unwrap().push((who, lease.fence().unwrap()));
+        Self(seen.clone())
+    }
+}
+
+impl Drop for Leading {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Seen {
+    /// The leaders in order. Checks that the tokens grew, and that no two led at once.
+    fn leaders(&self) -> Vec<u32> {
+        let terms = self.terms.lock().unwrap();
+        assert!(terms.is_sorted_by_key(|(_, fence)| *fence), "{terms:?}");
+        assert_eq!(self.most.load(Ordering::SeqCst), 1);
+        terms.iter().map(|(who, _)| *who).collect()
+    }
+}
 
 /// An election whose leader has this number for its name.
 fn election(locks: &Locks, who: u32) -> Election {
@@ -24,8 +64,15 @@ fn candidate(
     who: u32,
     seen: &Arc<Seen>,
 ) -> (ElectionHandle, JoinHandle<Result<(), LockError>>) {
-    let (mut election, seen) = (election(locks, who), seen.clone());
-    let handle = election.handle();
+    campaign(election(locks, who), who, seen)
+}
+
+fn campaign(
+    mut election: Election,
+    who: u32,
+    seen: &Arc<Seen>,
+) -> (ElectionHandle, JoinHandle<Result<(), LockError>>) {
+    let (handle, seen) = (election.handle(), seen.clone());
     let campaign = tokio::spawn(async move {
         election
             .lead(|lease| {
@@ -59,32 +106,6 @@ fn led(state: &ElectionState) -> Option<Fence> {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_candidate_follows_and_then_leads() {
-    let (first, faults) = Locks::in_memory_with_faults();
-    let (seen, second) = (Arc::<Seen>::default(), another(faults.store()));
-    let (mut one, first_campaign) = candidate(&first, 1, &seen);
-    assert_eq!(one.state(), ElectionState::Idle, "its task has not run");
-    let fence = led(&one.changed().await.unwrap()).expect("the lock was free");
-    assert!(one.is_leader());
-
-    let (mut two, second_campaign) = candidate(&second, 2, &seen);
-    assert_eq!(two.changed().await, Some(ElectionState::Campaigning));
-    assert_eq!(followed(&two.changed().await.unwrap()), Some(1));
-    assert!(!two.is_leader());
-    assert_eq!((one.transitions(), two.transitions()), (0, 0), "one leader, and no change");
-
-    first_campaign.abort();
-    assert_eq!(one.changed().await, Some(ElectionState::Idle));
-    assert!(!one.is_leader());
-    assert_eq!(one.changed().await, None, "the election was dropped");
-    let next = led(&two.changed().await.unwrap()).expect("it is free again");
-    assert!(next > fence && two.is_leader());
-    assert_eq!((one.transitions(), two.transitions()), (0, 1));
-    assert_eq!(seen.leaders(), [1, 2]);
-    second_campaign.abort();
-}
-
 /// Three in turn: each follower learns within a third of the TTL who leads now.
 #[tokio::test(start_paused = true)]
 async fn a_follower_learns_of_the_next_leader() {
@@ -116,12 +137,15 @@ async fn only_a_follower_with_a_handle_asks_who_leads() {
     let [leader, plain, watched] =
         [(); 3].map(|()| Arc::new(FaultInjector::over(faults.store().clone())));
     let seen = Arc::<Seen>::default();
-    let (one, _leads) = candidate(&another(&leader), 1, &seen);
-    sleep(SECOND).await;
+    let (mut one, _leads) = candidate(&another(&leader), 1, &seen);
+    one.changed().await;
     let mut unseen = election(&another(&plain), 2);
     let _plain = tokio::spawn(async move { unseen.lead(|_| pending::<()>()).await });
     let (two, _follows) = candidate(&another(&watched), 3, &seen);
+    let mut waits = one.clone();
+    let waits = tokio::spawn(async move { waits.changed().await });
     sleep(TTL * 10).await;
+    assert!(!waits.is_finished(), "nothing changes");
 
     assert!(one.is_leader() && followed(&two.state()) == Some(1));
     let [leader, plain, watched] = [leader, plain, watched].map(|client| client.log());
@@ -136,9 +160,12 @@ async fn a_leader_steps_down_and_campaigns_again_after_the_pause() {
     let (first, faults) = Locks::in_memory_with_faults();
     let (seen, second) = (Arc::<Seen>::default(), another(faults.store()));
     let (mut one, first_campaign) = candidate(&first, 1, &seen);
-    one.changed().await;
+    assert_eq!(one.state(), ElectionState::Idle, "its task has not run");
+    assert!(led(&one.changed().await.unwrap()).is_some(), "the lock was free");
     let (mut two, second_campaign) = candidate(&second, 2, &seen);
-    while followed(&two.changed().await.unwrap()).is_none() {}
+    assert_eq!(two.changed().await, Some(ElectionState::Campaigning));
+    assert_eq!(followed(&two.changed().await.unwrap()), Some(1));
+    assert_eq!((one.transitions(), two.transitions()), (0, 0), "one leader, and no change");
     assert!(!two.step_down(SECOND), "it does not lead");
 
     let begun = Instant::now();
@@ -159,6 +186,8 @@ async fn a_leader_steps_down_and_campaigns_again_after_the_pause() {
     assert_eq!(seen.leaders(), [1, 2, 1]);
     assert_eq!((one.transitions(), two.transitions()), (2, 1));
     first_campaign.abort();
+    assert_eq!(one.changed().await, Some(ElectionState::Idle));
+    assert_eq!(one.changed().await, None, "the election was dropped");
 }
 
 /// The work itself asks, without a pause, and nobody else is there: it leads again, under another
@@ -193,6 +222,8 @@ async fn a_cut_off_leader_is_none_from_its_deadline_on() {
     let cut_off = Arc::new(FaultInjector::over(faults.store().clone()));
     let seen = Arc::<Seen>::default();
     let (mut one, campaign) = candidate(&another(&cut_off), 1, &seen);
+    sleep(TTL * 3 + SECOND / 10).await;
+    assert!(one.is_leader() && seen.leaders() == [1], "it is renewed");
     one.changed().await;
     cut_off.always(None, Fault::LoseCommand);
     let begun = Instant::now();
@@ -204,11 +235,13 @@ async fn a_cut_off_leader_is_none_from_its_deadline_on() {
     let (two, next) = candidate(&another(faults.store()), 2, &seen);
     sleep(TTL).await;
     assert!(two.is_leader());
+    assert_eq!(seen.leaders(), [1, 2], "never two at once");
     assert_eq!(one.state(), ElectionState::Campaigning, "the store does not answer");
     cut_off.heal(None);
     assert_eq!(followed(&one.changed().await.unwrap()), Some(2));
     next.abort();
     assert!(led(&one.changed().await.unwrap()).is_some(), "no pause was left over");
+    assert_eq!(seen.leaders(), [1, 2, 1]);
     campaign.abort();
 }
 
@@ -238,8 +271,12 @@ async fn every_end_leaves_it_idle() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let mut finished = election(&locks, 1);
     let standing = finished.handle();
+    let is_free = async || another(faults.store()).mutex("leader").try_lock().await.is_ok();
     assert!(finished.lead(async |_| standing.is_leader()).await.unwrap());
-    assert_eq!(standing.state(), ElectionState::Idle);
+    assert!(standing.state() == ElectionState::Idle && is_free().await);
+    let led =
+        locks.lead("leader", async |lease| LeaseHandle::current().unwrap().key() == lease.key());
+    assert!(led.await.unwrap(), "the lock was free");
     // It may lead again.
     assert!(finished.lead(async |_| standing.is_leader()).await.unwrap());
     assert_eq!((standing.state(), standing.transitions()), (ElectionState::Idle, 1));
@@ -250,10 +287,14 @@ async fn every_end_leaves_it_idle() {
         tokio::spawn(async move { panics.lead(async |_| -> () { panic!("on purpose") }).await });
     assert!(panicked.await.unwrap_err().is_panic());
     assert_eq!((standing.state(), standing.changed().await), (ElectionState::Idle, None));
+    assert!(is_free().await);
 
     let mut refused = election(&locks, 1);
     let (standing, _permit) = (refused.handle(), locks.semaphore("other", 1).acquire().await);
-    assert!(locks.mutex("other").election().lead(async |_| ()).await.is_err());
+    let wrong = locks.lead("other", async |_| ()).await;
+    assert!(matches!(wrong, Err(LockError::WrongKind { .. })), "{wrong:?}");
+    let wrong = locks.lead("", async |_| ()).await;
+    assert!(matches!(wrong, Err(LockError::InvalidKey { .. })), "{wrong:?}");
     let (mut leads, _task) = candidate(&locks, 2, &Arc::default());
     leads.changed().await;
     let stopped = tokio::spawn(async move { refused.lead(|_| pending::<()>()).await });
@@ -267,7 +308,7 @@ async fn every_end_leaves_it_idle() {
     assert!(matches!(stopped.await.unwrap(), Err(LockError::ShutDown)));
     assert_eq!(standing.state(), ElectionState::Idle);
     while leads.changed().await.is_some() {}
-    assert!(another(faults.store()).mutex("leader").try_lock().await.is_ok());
+    assert!(is_free().await);
 }
 
 /// Dropped at each of its awaits, an election leaves no lock and no leader.
@@ -312,4 +353,80 @@ async fn a_dropped_wait_skips_no_state() {
     assert!(is_pending(&mut Box::pin(standing.changed())).await);
     campaign.abort();
     assert_eq!(standing.changed().await, Some(ElectionState::Idle));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_future_is_dropped_before_it_campaigns_again() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let seen = Arc::<Seen>::default();
+    let (_, campaign) = candidate(&locks, 1, &seen);
+    for _ in 0..5 {
+        sleep(TTL).await;
+        let _ = another(faults.store()).force_release("leader").await.unwrap();
+    }
+    sleep(TTL).await;
+    assert_eq!(seen.leaders(), [1; 6]);
+    campaign.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_hold_lets_each_candidate_lead_in_turn() {
+    let (_locks, faults) = Locks::in_memory_with_faults();
+    let seen = Arc::<Seen>::default();
+    let candidates = [1, 2, 3].map(|who| {
+        let mutex = another(faults.store()).mutex("leader").ttl(TTL).max_hold(TTL * 2);
+        campaign(mutex.election(), who, &seen)
+    });
+    sleep(TTL * 13).await;
+    let leaders = seen.leaders();
+    assert!(leaders.len() >= 6, "{leaders:?}");
+    assert!(leaders.windows(3).all(|turn| turn.iter().sum::<u32>() == 6), "{leaders:?}");
+    for (_, campaign) in candidates {
+        campaign.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_leader_steps_down_when_its_client_is_shut_down() {
+    let (first, faults) = Locks::in_memory_with_faults();
+    let (seen, second) = (Arc::<Seen>::default(), another(faults.store()));
+    let (_, one) = candidate(&first, 1, &seen);
+    sleep(SECOND).await;
+    let (_, two) = candidate(&second, 2, &seen);
+    sleep(SECOND).await;
+    let begun = Instant::now();
+    let report = first.shutdown().await;
+    assert_eq!(begun.elapsed(), Duration::ZERO, "it steps down at once");
+    assert_eq!((report.released, report.left), (1, 0));
+    assert!(matches!(one.await.unwrap(), Err(LockError::ShutDown)));
+    sleep(SECOND).await;
+    assert_eq!(seen.leaders(), [1, 2], "the next one did not wait for a TTL");
+    two.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_ends_no_campaign() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let seen = Arc::<Seen>::default();
+    faults.always(Fault::LoseCommand);
+    let (_, campaign) = candidate(&locks, 1, &seen);
+    sleep(TTL * 10).await;
+    assert!(!campaign.is_finished());
+    faults.heal();
+    sleep(TTL).await;
+    assert_eq!(seen.leaders(), [1]);
+    campaign.abort();
+}
+
+/// Those that campaign do not replace the leader.
+#[tokio::test(start_paused = true)]
+async fn a_leader_is_not_replaced() {
+    let (first, faults) = Locks::in_memory_with_faults();
+    let (seen, second) = (Arc::<Seen>::default(), another(faults.store()));
+    let [one, two] = [(first, 1), (second, 2)].map(|(locks, who)| {
+        campaign(locks.mutex("leader").ttl(TTL).replace(true).election(), who, &seen)
+    });
+    sleep(TTL * 7).await;
+    assert_eq!(seen.leaders(), [1]);
+    assert!(!one.1.is_finished() && !two.1.is_finished());
 }

@@ -29,7 +29,7 @@ async fn every_kind_of_lease_is_lost_at_max_hold_and_not_before() {
 
 /// A stuck task keeps the guard, and does nothing with it.
 #[tokio::test(start_paused = true)]
-async fn others_are_granted_at_max_hold_while_the_guard_lives() {
+pub(crate) async fn others_are_granted_at_max_hold_while_the_guard_lives() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let begun = Instant::now();
     let leases = one_of_each(&locks, Some(MOST)).await;

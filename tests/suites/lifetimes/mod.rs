@@ -4,8 +4,7 @@ mod closures;
 mod election;
 mod ending;
 mod failures;
-mod leading;
-mod max_hold;
+pub(crate) mod max_hold;
 mod renewing;
 mod tickets;
 

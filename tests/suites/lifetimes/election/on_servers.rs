@@ -61,37 +61,6 @@ async fn a_follower_knows_the_leader_and_takes_over() {
     first.abort();
 }
 
-/// A leader sends nothing but renewals, and they are a third of the TTL apart.
-#[tokio::test]
-async fn a_leader_sends_nothing_for_its_handles() {
-    let server = Server::start();
-    let (mut standing, _campaign) = candidate(&server, "red", Duration::from_secs(3600)).await;
-    until(&mut standing, leads).await;
-    // The client introduces itself in the background, and again for a lease as long as this one.
-    let mut redis = server.redis().await;
-    loop {
-        let mut keys = redis::cmd("KEYS");
-        keys.arg("leasehold:client:*");
-        let known: Vec<String> = keys.query_async(&mut redis).await.unwrap();
-        let mut lasts = redis::cmd("TTL");
-        if let Some(key) = known.first()
-            && lasts.arg(key).query_async::<i64>(&mut redis).await.unwrap() > 3600
-        {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    server.forget_stats().await;
-    let begun = Instant::now();
-    // Longer than the time between two looks of a follower.
-    while begun.elapsed() < Duration::from_millis(1500) {
-        assert!(standing.is_leader() && leads(&standing.state()));
-        let changed = tokio::time::timeout(Duration::from_millis(100), standing.changed()).await;
-        assert!(changed.is_err(), "{changed:?}");
-    }
-    assert_eq!(server.script_calls().await, 0);
-}
-
 /// The server stops, and then the leader's thread. Its task can't notice the end of its lease. The
 /// handle tells it all the same, and wakes a waiter on another thread.
 #[test]
