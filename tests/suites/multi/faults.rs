@@ -7,7 +7,7 @@ use leasehold::{Fault, Faults, LeaseSet, LeaseState, LockError, Locks, LossReaso
 use leasehold_tests::polls::drop_after;
 use tokio::time::{Instant, sleep};
 
-use super::{NAMES, are_free};
+use super::{NAMES, Of, are_free};
 
 const TTL: Duration = Duration::from_secs(9);
 
@@ -31,47 +31,63 @@ fn count(faults: &Faults, name: &str) -> usize {
 }
 
 /// Drops the future after its k-th poll, for every k. One command takes all locks, with or without
-/// its answer, or the call waits for each lock.
+/// its answer, or the call waits for one of them.
 #[tokio::test(start_paused = true)]
 async fn dropping_the_acquire_at_any_point_leaves_nothing() {
-    let delay = Fault::Delay(LATE);
-    for held in [None, Some("a"), Some("c")] {
-        for first in [delay, Fault::LoseReplyAfter(LATE), Fault::LoseCommand, Fault::Unreachable] {
+    let held = |of| [None, Some("a"), Some("c")].map(|name| (of, name));
+    for (of, held) in [held(Of::Mutexes), held(Of::Mixed)].concat() {
+        for first in [
+            Fault::Delay(LATE),
+            Fault::LoseReplyAfter(LATE),
+            Fault::LoseCommand,
+            Fault::Unreachable,
+        ] {
             for polls in 1.. {
-                let (faults, [holder, locks]) = clients();
-                let held = match held {
-                    Some(name) => Some(holder.mutex(name).lock().await.unwrap()),
-                    None => None,
-                };
-                let release = tokio::spawn(async move {
-                    sleep(LATE * 20).await;
-                    if let Some(held) = held {
-                        held.release().await.unwrap();
-                    }
-                });
-                faults.next(first);
-                faults.always(delay);
-                let taken = drop_after(polls, take(&locks)).await;
-                let is_done = taken.is_some();
-                if let Some(leases) = taken {
-                    assert!(leases.is_held());
-                    leases.release().await.unwrap();
-                }
-                release.await.unwrap();
-                sleep(Duration::from_secs(1)).await;
-                faults.heal();
-                are_free(&holder).await;
-                sleep(TTL * 2).await;
-                faults.store().log();
-                sleep(TTL * 2).await;
-                assert_eq!(faults.store().log(), [""; 0], "nothing is renewed after {polls} polls");
-                if is_done {
+                if is_served_when_dropped(of, held, first, polls).await {
                     assert!(polls > 1, "the plan never suspends");
                     break;
                 }
             }
         }
     }
+}
+
+/// Checks what is left by a call for a set of which one lock is held for a while.
+async fn is_served_when_dropped(
+    of: Of,
+    held: Option<&'static str>,
+    first: Fault,
+    polls: usize,
+) -> bool {
+    let (faults, [holder, locks]) = clients();
+    let held = match held {
+        Some(name) => Some(of.take(&holder, name).await),
+        None => None,
+    };
+    let release = tokio::spawn(async move {
+        sleep(LATE * 20).await;
+        if let Some(held) = held {
+            held.release().await.unwrap();
+        }
+    });
+    faults.next(first);
+    faults.always(Fault::Delay(LATE));
+    let taken = drop_after(polls, of.set(&locks).ttl(TTL).wait(Wait::Forever).lock()).await;
+    let is_served = taken.is_some();
+    if let Some(leases) = taken {
+        let leases = leases.unwrap();
+        assert!(leases.is_held());
+        leases.release().await.unwrap();
+    }
+    release.await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    faults.heal();
+    of.are_free(&holder).await;
+    sleep(TTL * 2).await;
+    faults.store().log();
+    sleep(TTL * 2).await;
+    assert_eq!(faults.store().log(), [""; 0], "nothing is renewed after {polls} polls");
+    is_served
 }
 
 /// The grant is cancelled before its caller knows of it.
@@ -116,22 +132,24 @@ async fn dropping_the_release_at_any_point_releases_all() {
 /// The client sends the command again with the same ids, and these hold the locks.
 #[tokio::test(start_paused = true)]
 async fn a_request_with_a_lost_reply_is_repeated() {
-    let (faults, [holder, locks]) = clients();
-    faults.next(Fault::LoseReply);
-    let leases = locks.all(NAMES).try_lock().await.unwrap();
-    assert_eq!(faults.store().log(), ["acquire_all", "acquire_all"]);
-    let tokens = NAMES.map(|name| leases.fence(name).unwrap());
-    for (name, token) in NAMES.iter().zip(tokens) {
-        assert_eq!(holder.inspect(*name).await.unwrap().holders[0].fence, Some(token));
+    for of in [Of::Mutexes, Of::Mixed] {
+        let (faults, [holder, locks]) = clients();
+        faults.next(Fault::LoseReply);
+        let leases = of.set(&locks).try_lock().await.unwrap();
+        assert_eq!(faults.store().log(), ["acquire_all", "acquire_all"]);
+        for lease in &leases {
+            let holders = holder.inspect(lease.key()).await.unwrap().holders;
+            assert_eq!((holders.len(), holders[0].fence), (1, lease.fence().ok()));
+        }
+        sleep(TTL).await;
+        assert_eq!(count(&faults, "cancel"), 0, "they are held");
+        leases.release().await.unwrap();
+        of.are_free(&holder).await;
+        // The second cancel comes after as long as the outcome was unknown.
+        sleep(TTL * 2).await;
+        // A late copy of the unanswered command would hold the locks for nobody.
+        assert_eq!(count(&faults, "cancel"), NAMES.len());
     }
-    sleep(TTL).await;
-    assert_eq!(count(&faults, "cancel"), 0, "they are held");
-    leases.release().await.unwrap();
-    are_free(&holder).await;
-    // The second cancel comes after as long as the outcome was unknown.
-    sleep(TTL * 2).await;
-    // A late copy of the unanswered command would hold the locks for nobody.
-    assert_eq!(count(&faults, "cancel"), NAMES.len());
 }
 
 /// An earlier copy is in flight when the store refuses, and may come late.

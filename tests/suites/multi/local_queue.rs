@@ -1,44 +1,38 @@
 //! Sets of locks that compete with other tasks of the same process.
 
-use std::pin::Pin;
 use std::time::Duration;
 
-use leasehold::{Lease, LockError, Locks, Wait};
+use leasehold::{LockError, Locks, Wait};
 use leasehold_tests::polls::is_pending;
 
-use super::NAMES;
-
-fn locking(locks: &Locks) -> Pin<Box<dyn Future<Output = Result<Lease, LockError>> + Send>> {
-    let mutex = locks.mutex("b").wait(Wait::Forever);
-    Box::pin(async move { mutex.lock().await })
-}
+use super::{NAMES, Of};
 
 /// A waiter that has its turn in the process, but has not asked yet, is in no queue of the store.
-/// The store says that the mutex is free, but this waiter and those behind it come first.
+/// The store says that the lock is free, but this waiter and those behind it come first.
 #[tokio::test]
 async fn waiters_of_the_process_are_not_overtaken() {
-    let locks = Locks::in_memory();
-    let held = locks.mutex("b").lock().await.unwrap();
-    let [mut first, mut second, mut third] = [(); 3].map(|()| locking(&locks));
-    for waiting in [&mut first, &mut second, &mut third] {
-        assert!(is_pending(waiting).await);
-    }
-    held.release().await.unwrap();
-    first.await.unwrap().release().await.unwrap();
+    for (of, name) in [(Of::Mutexes, "b"), (Of::Mixed, "c")] {
+        let locks = Locks::in_memory();
+        let held = of.take(&locks, name).await;
+        let [mut first, mut second, mut third] = [(); 3].map(|()| Box::pin(of.take(&locks, name)));
+        for waiting in [&mut first, &mut second, &mut third] {
+            assert!(is_pending(waiting).await);
+        }
+        held.release().await.unwrap();
+        first.await.release().await.unwrap();
 
-    match locks.all(NAMES).try_lock().await {
-        Err(LockError::Busy { key, .. }) => assert_eq!(key.name(), "b"),
-        other => panic!("{other:?}"),
+        match of.set(&locks).try_lock().await {
+            Err(LockError::Busy { key, .. }) => assert_eq!(key.name(), name),
+            other => panic!("{other:?}"),
+        }
+        let mut all = Box::pin(of.set(&locks).wait(Wait::Forever).lock());
+        assert!(is_pending(&mut all).await);
+        second.await.release().await.unwrap();
+        assert!(is_pending(&mut all).await, "the third was there before");
+        third.await.release().await.unwrap();
+        all.await.unwrap().release().await.unwrap();
+        of.are_free(&locks).await;
     }
-    let all = locks.all(NAMES).wait(Wait::Forever);
-    let mut all = Box::pin(all.lock());
-    assert!(is_pending(&mut all).await);
-    second.await.unwrap().release().await.unwrap();
-    assert!(is_pending(&mut all).await, "the third was there before");
-    third.await.unwrap().release().await.unwrap();
-    let leases = all.await.unwrap();
-    assert!(leases.is_held());
-    leases.release().await.unwrap();
 }
 
 /// Two sets of one process overlap. In the order of its names, each would first take the lock that

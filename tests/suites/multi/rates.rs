@@ -18,6 +18,12 @@ const SLOW: Rate = Rate::per_second(1);
 /// So slow that time gives nothing back in a test.
 const HOURLY: Rate = Rate::per_hour(4);
 
+async fn until_waits(locks: &Locks) {
+    while locks.inspect("order").await.unwrap().waiting == 0 {
+        yield_now().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_set_that_waits_for_a_rate_holds_nothing() {
     let locks = Locks::in_memory();
@@ -50,9 +56,7 @@ async fn a_set_that_waits_for_a_lock_takes_nothing() {
         let set = set().wait(Wait::Forever);
         async move { set.lock().await }
     });
-    while locks.inspect("order").await.unwrap().waiting == 0 {
-        yield_now().await;
-    }
+    until_waits(&locks).await;
     assert_eq!(locks.rate("r", HOURLY).try_acquire().await.unwrap().remaining(), 2);
     held.release().await.unwrap();
     assert_eq!(waits.await.unwrap().unwrap().rates()[0].remaining(), 1);
@@ -65,9 +69,7 @@ async fn a_rate_that_is_used_up_behind_a_lock_is_waited_for_without_it() {
     let held = locks.mutex("order").lock().await.unwrap();
     let set = locks.all(["order"]).rate("r", SLOW).wait(10 * SECOND);
     let waits = tokio::spawn(async move { set.lock().await });
-    while locks.inspect("order").await.unwrap().waiting == 0 {
-        yield_now().await;
-    }
+    until_waits(&locks).await;
     locks.rate("r", SLOW).acquire().await.unwrap();
     held.release().await.unwrap();
     sleep(SECOND / 2).await;
@@ -119,21 +121,29 @@ async fn a_call_that_waits_ends_with_its_client() {
     }
 }
 
-/// Drops the call after its k-th poll, for every k, with each fault of its first command.
+/// Drops the call after its k-th poll, for every k, with each fault of its first command. It is for a
+/// set, or for the rate alone.
 #[tokio::test(start_paused = true)]
 async fn dropping_a_call_at_any_point_leaves_nothing() {
     let delay = Fault::Delay(LATE);
     for first in [delay, Fault::LoseReplyAfter(LATE), Fault::LoseCommand, Fault::Unreachable] {
-        for polls in 1.. {
+        for (is_alone, polls) in
+            [true, false].into_iter().flat_map(|it| (1..9).map(move |n| (it, n)))
+        {
             let (locks, faults) = Locks::in_memory_with_faults();
             let other = Locks::over(faults.store().clone());
             faults.next(first);
             faults.always(delay);
             let set = locks.all(["order"]).rate("r", HOURLY).wait(Wait::Forever);
-            let call = async move { set.lock().await.unwrap() };
-            let taken = drop_after(polls, call).await;
-            let is_done = taken.is_some();
-            drop(taken);
+            let alone = locks.rate("r", HOURLY).wait(Wait::Forever);
+            let call = async move {
+                if is_alone {
+                    alone.acquire().await.map(drop).unwrap();
+                } else {
+                    set.lock().await.map(drop).unwrap();
+                }
+            };
+            let is_done = drop_after(polls, call).await.is_some();
             faults.heal();
             // Cancels of what may arrive late come later.
             sleep(20 * SECOND).await;
@@ -141,9 +151,7 @@ async fn dropping_a_call_at_any_point_leaves_nothing() {
             let all = 4 - u32::from(is_done);
             let left = other.rate("r", HOURLY).try_acquire_many(all).await;
             assert_eq!(left.map(|left| left.remaining()).ok(), Some(0), "{first:?}, {polls}");
-            if is_done {
-                break;
-            }
+            assert!(is_done || polls < 8, "{first:?}: it is not done after {polls} polls");
         }
     }
 }
@@ -175,12 +183,9 @@ async fn a_name_is_given_to_one_rate_alone() {
 #[cfg(feature = "servers")]
 mod on_servers {
     use leasehold::RateStatus;
-    use leasehold::store::redis::{RedisStore, Settings};
-    use leasehold::store::{Ask, ClientId};
     use leasehold_tests::cluster::Cluster;
-    use leasehold_tests::requests::Requests;
     use leasehold_tests::server::Server;
-    use tokio::runtime::Handle;
+    use leasehold_tests::waiting::until;
 
     use super::*;
 
@@ -203,13 +208,8 @@ mod on_servers {
         );
         drop(locks.mutex("order").try_lock().await.expect("it is free"));
         for name in ["a", "b", "c"] {
-            // It is given back in the background.
-            let back = async {
-                while locks.rate(name, HOURLY).try_acquire_many(3).await.is_err() {
-                    sleep(LATE).await;
-                }
-            };
-            timeout(10 * SECOND, back).await.unwrap_or_else(|_| panic!("{name} is given back"));
+            let rate = locks.rate(name, HOURLY);
+            until("it is given back", async || rate.try_acquire_many(3).await.is_ok()).await;
         }
     }
 
@@ -231,26 +231,6 @@ mod on_servers {
         let mut get = redis::cmd("GET");
         let kept: String = get.arg("leasehold:rate:{r}").query_async(&mut redis).await.unwrap();
         assert_eq!(kept, "mine");
-    }
-
-    /// Those of many tasks share calls, and each has its own answer.
-    #[tokio::test]
-    async fn takes_that_are_sent_together_are_answered_one_by_one() {
-        let server = Server::start();
-        let (url, id) = (server.url(), ClientId::random());
-        let store = RedisStore::connect(&url, &Settings::default(), id, Handle::current()).await;
-        let store = store.unwrap();
-        let requests = Requests::of(id);
-        let sent: Vec<_> = (0..12)
-            .map(|nth| {
-                let take = requests.take(&format!("r:{}", nth % 2), HOURLY, 1);
-                store.acquire_all(&[], &[take]).unwrap()
-            })
-            .collect();
-        let answers = futures_util::future::join_all(sent).await;
-        let taken = answers.into_iter().filter(|answer| answer.as_ref().unwrap().is_ok()).count();
-        assert_eq!(taken, 8);
-        assert!(server.script_calls().await < 12, "some share a call");
     }
 
     /// All keys have an expiry, and nothing is left when time has given back all.
