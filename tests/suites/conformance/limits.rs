@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use leasehold::{LimitOf, LockError, LockKey, Locks, Wait};
 use leasehold_tests::backend::Backend;
-use tokio::time::{sleep, timeout};
+use leasehold_tests::waiting::until;
+use tokio::time::timeout;
 
 use super::LONG;
 
@@ -46,14 +47,9 @@ async fn take(locks: &Locks, limit: u32, count: usize) -> Vec<leasehold::Lease> 
 async fn until_known(operator: &Locks, client: &Locks) {
     for limit in [0, 1] {
         operator.limits().name(PROBE).set(limit).await.unwrap();
-        let is_known = async {
-            while client.semaphore(PROBE, 1).try_acquire().await.is_err_and(|it| it.is_closed())
-                != (limit == 0)
-            {
-                sleep(Duration::from_millis(5)).await;
-            }
-        };
-        timeout(LONG * 3, is_known).await.unwrap();
+        let is_closed =
+            async || client.semaphore(PROBE, 1).try_acquire().await.is_err_and(|it| it.is_closed());
+        until("it is known", async || is_closed().await == (limit == 0)).await;
     }
     operator.limits().name(PROBE).unset().await.unwrap();
 }
@@ -66,8 +62,9 @@ pub(super) async fn a_limit_holds_in_all_clients_until_it_is_unset(backend: &dyn
     // A client that starts later knows before its first permit.
     let later = backend.locks().await;
     let held = later.semaphore(POOL, 4).acquire().await.unwrap();
-    for locks in [&operator, &client, &later] {
-        let refused = locks.semaphore(POOL, 4).try_acquire().await;
+    // Two versions of the code run side by side, with different limits.
+    for (locks, limit) in [(&operator, 4), (&client, 2), (&later, 9)] {
+        let refused = locks.semaphore(POOL, limit).try_acquire().await;
         assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
     }
     assert!(operator.limits().name(POOL).unset().await.unwrap());
@@ -126,18 +123,23 @@ pub(super) async fn zero_closes_a_semaphore_and_says_who_did_it(backend: &dyn Ba
     client.semaphore(POOL, 2).acquire().await.unwrap().release().await.unwrap();
 }
 
+/// Those of one process get in together: nobody waits for the turn of another.
 pub(super) async fn a_raised_limit_lets_waiters_in(backend: &dyn Backend) {
     let [operator, client] = [backend.locks().await, backend.locks().await];
     let held = take(&client, 1, 1).await;
-    let waiter = tokio::spawn({
+    let waiters = (0..10).map(|_| {
         let pool = client.semaphore(POOL, 1).ttl(LONG).wait(Wait::Forever);
-        async move { pool.acquire().await }
+        tokio::spawn(async move { pool.acquire().await })
     });
+    let waiters: Vec<_> = waiters.collect();
     backend.until_queued(POOL, 1).await;
-    operator.limits().name(POOL).set(2).await.unwrap();
-    let second = timeout(LONG * 2, waiter).await.unwrap().unwrap().unwrap();
-    assert!(held[0].is_held() && second.is_held());
-    assert!(client.semaphore(POOL, 1).try_acquire().await.is_err(), "two, and no more");
+    operator.limits().name(POOL).set(11).await.unwrap();
+    let mut inside = Vec::new();
+    for waiter in waiters {
+        inside.push(timeout(LONG * 2, waiter).await.unwrap().unwrap().unwrap());
+    }
+    assert!(held[0].is_held() && inside.iter().all(leasehold::Lease::is_held));
+    assert!(client.semaphore(POOL, 1).try_acquire().await.is_err(), "eleven, and no more");
 }
 
 pub(super) async fn a_lowered_limit_waits_for_its_holders(backend: &dyn Backend) {
@@ -154,7 +156,6 @@ pub(super) async fn a_lowered_limit_waits_for_its_holders(backend: &dyn Backend)
     until_known(&operator, &other).await;
     // The waiter has asked again by then, with the new limit.
     backend.pass(Duration::from_millis(100)).await;
-    sleep(Duration::from_millis(100)).await;
     for left in [2, 1] {
         held.pop().unwrap().release().await.unwrap();
         assert!(!waiter.is_finished(), "{left} are held");
@@ -228,12 +229,8 @@ pub(super) async fn no_permit_stays_idle_under_a_limit(backend: &dyn Backend) {
     let idle = pool.acquire().await.unwrap().release().await.unwrap();
     operator.limits().name(POOL).set(1).await.unwrap();
     until_known(&operator, &client).await;
-    let is_free = async {
-        while operator.inspect(POOL).await.unwrap().held > 0 {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(LONG * 2, is_free).await.unwrap_or_else(|_| panic!("{idle:?}, and held"));
+    let is_free = async || operator.inspect(POOL).await.unwrap().held == 0;
+    until(&format!("it is free: {idle:?}"), is_free).await;
     for _ in 0..3 {
         let ended = pool.acquire().await.unwrap().release().await.unwrap();
         assert_eq!(ended, leasehold::Released::Free);

@@ -49,34 +49,6 @@ async fn without_the_right_to_read_them_the_limits_of_the_code_hold() {
     assert!(error.is_store_failure(), "{error}");
 }
 
-/// Two versions of the code run side by side, with different limits.
-#[tokio::test]
-async fn during_a_deploy_each_grant_keeps_to_its_own_limit_unless_an_operator_has_set_one() {
-    let server = Server::start();
-    let [old, new] = [
-        Locks::connect(&server.url()).await.unwrap(),
-        Locks::connect(&server.url()).await.unwrap(),
-    ];
-    let (of_old, of_new) = (old.semaphore(POOL, 2), new.semaphore(POOL, 4));
-    let mut held = Vec::new();
-    for _ in 0..3 {
-        held.push(of_new.acquire().await.unwrap());
-    }
-    assert!(of_old.try_acquire().await.is_err(), "three are held, and it allows two");
-    held.push(of_new.try_acquire().await.unwrap());
-    assert!(of_new.try_acquire().await.is_err());
-    held.truncate(1);
-    // The others are released in the background.
-    until("one is free", async || of_old.try_acquire().await.is_ok()).await;
-    // Both versions keep to that of the operator, also the one that starts after it was set.
-    old.limits().name(POOL).set(1).await.unwrap();
-    let third = Locks::connect(&server.url()).await.unwrap();
-    assert!(third.semaphore(POOL, 9).try_acquire().await.is_err());
-    for pool in [&of_old, &of_new] {
-        until("it knows the limit", async || pool.try_acquire().await.is_err()).await;
-    }
-}
-
 /// While none is set, a permit costs what it did: the limits are read once.
 #[tokio::test]
 async fn limits_that_nobody_sets_cost_one_command_for_each_client() {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use leasehold::store::redis::RedisStore;
@@ -98,25 +97,6 @@ async fn a_rate_that_is_used_much_does_not_grow() {
     let mut redis = server.redis().await;
     let members: u64 = count.arg("leasehold:rate:{r}").query_async(&mut redis).await.unwrap();
     assert!(members < 60, "{members} of 1600 takes");
-}
-
-#[tokio::test]
-async fn those_who_wait_are_served_in_their_order() {
-    let locks = Locks::in_memory();
-    let limit = locks.rate("r", Rate::per_second(100).burst(1)).wait(10 * SECOND);
-    let mut tasks = JoinSet::new();
-    let served = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    limit.acquire().await.unwrap();
-    for nth in 0..10 {
-        let (limit, served) = (limit.clone(), served.clone());
-        tasks.spawn(async move {
-            limit.acquire().await.unwrap();
-            served.lock().unwrap().push(nth);
-        });
-        tokio::task::yield_now().await;
-    }
-    tasks.join_all().await;
-    assert_eq!(*served.lock().unwrap(), (0..10).collect::<Vec<_>>());
 }
 
 /// Each waits for several seconds, and another one asks meanwhile.
@@ -248,35 +228,6 @@ async fn a_call_behind_others_is_refused_by_its_own_burst() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     free.abort();
     behind.await.unwrap().unwrap();
-}
-
-#[tokio::test]
-async fn a_call_that_is_given_up_gives_back_what_it_took() {
-    let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
-    let limit = locks.rate("r", Rate::per_hour(5));
-    limit.try_acquire().await.unwrap();
-    let (mut given_up, mut left) = (0, 4);
-    for _ in 0..50 {
-        let mut call = Box::pin(limit.try_acquire());
-        // The command is sent, and its answer is seldom there yet. If it is, the call has ended.
-        match futures_util::poll!(call.as_mut()) {
-            Poll::Pending => given_up += 1,
-            Poll::Ready(Ok(_)) => left -= 1,
-            Poll::Ready(Err(error)) => assert!(error.is_rate_limited(), "{error}"),
-        }
-    }
-    assert!(given_up > 10, "{given_up}");
-    for _ in 0..left {
-        loop {
-            match limit.try_acquire().await {
-                Ok(_) => break,
-                Err(LockError::RateLimited { .. }) => tokio::task::yield_now().await,
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-    assert!(limit.try_acquire().await.is_err());
 }
 
 fn part(rate: Rate, weight: u32) -> Take {
