@@ -47,7 +47,7 @@ pub trait Backend {
     fn pass(&self, time: Duration) -> LocalBoxFuture<'_, ()>;
 }
 
-/// In memory, on a clock that stands still until `pass` moves it.
+/// In memory, on a clock that goes on when all tasks wait, as in `pass`.
 #[derive(Debug)]
 pub struct Memory {
     store: Arc<dyn Store>,
@@ -73,7 +73,7 @@ impl Backend for Memory {
     }
 
     fn pass(&self, time: Duration) -> LocalBoxFuture<'_, ()> {
-        tokio::time::advance(time).boxed_local()
+        tokio::time::sleep(time).boxed_local()
     }
 }
 
@@ -109,7 +109,7 @@ impl Backend for QuorumInMemory {
     }
 
     fn pass(&self, time: Duration) -> LocalBoxFuture<'_, ()> {
-        tokio::time::advance(time).boxed_local()
+        tokio::time::sleep(time).boxed_local()
     }
 }
 

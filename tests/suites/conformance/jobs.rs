@@ -7,7 +7,8 @@ use std::time::Duration;
 use leasehold::store::{Ask, Attempt, Kind, Note, Once, Success};
 use leasehold::{JobInfo, LockError, Locks, Mutex};
 use leasehold_tests::backend::Backend;
-use tokio::time::{sleep, timeout};
+use leasehold_tests::waiting::{until, until_some};
+use tokio::time::timeout;
 
 use super::{Client, LONG};
 
@@ -77,14 +78,12 @@ pub(super) async fn a_run_is_shown_while_it_runs(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lease = once_per(&here, "a", AGE).note("TICKET-7").lock().await.unwrap();
     // Its client introduces itself in the background.
-    let (seen, running) = loop {
+    let known = async || {
         let mut seen = job(&elsewhere, "a").await.unwrap();
         let running = seen.running.take().expect("it runs");
-        if running.client.is_some() {
-            break (seen, running);
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        running.client.is_some().then_some((seen, running))
     };
+    let (seen, running) = until_some("its client is known", known).await;
     assert_eq!((running.note.as_deref(), seen.failed_runs), (Some("TICKET-7"), 0));
     assert_eq!(running.client.map(|client| client.process), Some(std::process::id()));
     lease.release().await.unwrap();
@@ -107,12 +106,13 @@ pub(super) async fn missed_ticks_are_shown(backend: &dyn Backend) {
     once_per(&locks, "a", PERIOD).lock().await.unwrap().complete().await.unwrap();
     let mut before = job(&locks, "a").await.unwrap();
     assert!(before.missed <= 1, "{before:?}");
-    while before.missed < 3 {
-        sleep(PERIOD / 4).await;
+    let are_missed = async || {
         let seen = job(&locks, "a").await.unwrap();
         assert!(seen.missed >= before.missed && seen.is_overdue() == (seen.missed > 0));
         before = seen;
-    }
+        before.missed >= 3
+    };
+    until("three ticks are missed", are_missed).await;
 }
 
 pub(super) async fn done_work_runs_again(backend: &dyn Backend) {
@@ -147,9 +147,7 @@ pub(super) async fn a_kept_lock_is_free_for_another_run(backend: &dyn Backend) {
     assert!(matches!(busy, LockError::Busy { kept: true, .. }), "{busy}");
     let waiting = once_per(&locks, "a", AGE).wait(LONG);
     let waiter = tokio::spawn(async move { waiting.lock().await });
-    while locks.inspect("a").await.unwrap().waiting == 0 {
-        sleep(Duration::from_millis(5)).await;
-    }
+    backend.until_queued("a", 1).await;
     let again = locks.run_again("a", "ann", "").await.unwrap();
     assert_eq!((again.completed, again.is_running), (None, false));
     let lease = timeout(LONG, waiter).await.expect("it gets the lock").unwrap().unwrap();
@@ -174,9 +172,8 @@ pub(super) async fn a_run_under_way_goes_on_and_counts(backend: &dyn Backend) {
 pub(super) async fn a_run_that_becomes_the_first_is_not_overdue(backend: &dyn Backend) {
     let locks = backend.locks().await;
     once_per(&locks, "a", LONGER).lock().await.unwrap().release().await.unwrap();
-    while !job(&locks, "a").await.unwrap().is_overdue() {
-        sleep(LONGER / 20).await;
-    }
+    let is_overdue = async || job(&locks, "a").await.unwrap().is_overdue();
+    until("it is overdue", is_overdue).await;
     let lease = once_per(&locks, "a", LONGER).lock().await.unwrap();
     let again = locks.run_again("a", "ann", "").await.unwrap();
     let seen = job(&locks, "a").await.unwrap();
@@ -215,17 +212,12 @@ pub(super) async fn a_sleeping_job_runs_again_at_once(backend: &dyn Backend) {
         };
         nightly.job().jitter(Duration::ZERO).run(run).await
     });
-    let has_run = async |times| {
-        while runs.load(Ordering::Relaxed) < times
-            || elsewhere.inspect("nightly").await.unwrap().last_success.is_none()
-        {
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
     for times in 1..4 {
-        let in_time = timeout(LONG, has_run(times)).await;
-        let seen = (runs.load(Ordering::Relaxed), elsewhere.inspect("nightly").await);
-        assert!(in_time.is_ok(), "run {times}: {seen:?}, {running:?}");
+        let has_run = async || {
+            runs.load(Ordering::Relaxed) >= times
+                && elsewhere.inspect("nightly").await.unwrap().last_success.is_some()
+        };
+        until("it has run", has_run).await;
         // It sleeps, or is about to.
         let again = elsewhere.run_again("nightly", "ann", "").await.unwrap();
         assert!(again.completed.is_some(), "{again:?}");

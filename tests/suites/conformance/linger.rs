@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold::store::{Ask, Attempt, Ended, Kind, Lingering, Request, TOKENS, Usage};
 use leasehold::{Forced, Lease, LockError, Locks, LossReason, Mutex, Released, Wait};
 use leasehold_tests::backend::Backend;
+use leasehold_tests::waiting::{until, until_some, work_for};
 use tokio::time::Instant;
 
 use super::{
@@ -144,9 +145,8 @@ pub(super) async fn an_idle_lease_ends_after_its_linger(backend: &dyn Backend) {
     assert!(is_idle || begun.elapsed() >= linger, "it has ended too soon");
     // The timer of a client in memory runs when the test's task waits.
     backend.pass(Duration::from_millis(300)).await;
-    while !locks.inspect("a").await.unwrap().holders.is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let is_free = async || locks.inspect("a").await.unwrap().holders.is_empty();
+    until("its linger is over", is_free).await;
 }
 
 /// How long a lock does not linger after its first recall.
@@ -369,13 +369,8 @@ pub(super) async fn a_writer_lingers_and_counts_on(backend: &dyn Backend) {
 }
 
 async fn lingers(backend: &dyn Backend, request: &Request, usage: Usage) -> Lingering {
-    loop {
-        // A connection for hints may still be opening.
-        if let Some(answer) = backend.store().linger(request, usage) {
-            return answer.await.unwrap();
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let sent = async || backend.store().linger(request, usage);
+    until_some("a connection for hints is open", sent).await.await.unwrap()
 }
 
 async fn kept(backend: &dyn Backend, request: &Request) -> u64 {
@@ -421,7 +416,7 @@ pub(super) async fn the_store_takes_no_time_from_a_lease_in_use(backend: &dyn Ba
         shorter.ttl = SHORT;
         let answer = lingers(backend, &shorter, Usage::InUse).await;
         assert!(matches!(answer, Lingering::Kept { .. }), "{kind:?}: {answer:?}");
-        tokio::time::sleep(SHORT * 2).await;
+        backend.pass(SHORT * 2).await;
         let ended = backend.store().release(&holder, Duration::ZERO).await.unwrap();
         assert_eq!(ended, Ended::Released, "{kind:?}");
     }
@@ -562,7 +557,7 @@ pub(super) async fn a_permit_that_was_used_for_longer_than_its_ttl_is_recalled(
     let permits = here.semaphore("a", 1).ttl(ttl).linger(LINGER);
     permits.acquire().await.unwrap().release().await.unwrap();
     let permit = permits.acquire().await.unwrap();
-    tokio::time::sleep(ttl + ttl / 4).await;
+    backend.pass(ttl + ttl / 4).await;
     permit.release().await.unwrap();
     let _permit = elsewhere.semaphore("a", 1).try_acquire().await.unwrap();
 }
@@ -576,13 +571,13 @@ pub(super) async fn permits_that_are_used_all_the_time_are_recalled(backend: &dy
         tokio::spawn(async move {
             loop {
                 let permit = permits.acquire().await.unwrap();
-                tokio::time::sleep(Duration::from_millis(3)).await;
+                work_for(Duration::from_millis(3)).await;
                 permit.release().await.unwrap();
             }
         })
     });
     let users: Vec<_> = users.collect();
-    tokio::time::sleep(Duration::from_millis(1400)).await;
+    backend.pass(Duration::from_millis(1400)).await;
     let other = elsewhere.semaphore("a", 1).wait(Duration::from_secs(1)).acquire().await;
     users.iter().for_each(tokio::task::JoinHandle::abort);
     assert!(other.is_ok(), "{other:?}");

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use leasehold::{LockInfo, Locks, Wait};
 use leasehold_tests::backend::Backend;
-use tokio::time::{Instant, sleep};
+use leasehold_tests::waiting::until;
+use tokio::time::Instant;
 
 use super::{Client, LIVE, LONG, SHORT, granted, waits};
 
@@ -216,9 +217,8 @@ pub(super) async fn jobs_are_listed_and_the_overdue_ones_first(backend: &dyn Bac
     locks.mutex("job:changed").once(YEAR).lock().await.unwrap().complete().await.unwrap();
     let _runs = once_per(&locks, "other", YEAR).lock().await.unwrap();
     let _plain = locks.mutex("job:plain").lock().await.unwrap();
-    while !locks.inspect("job:late").await.unwrap().job.unwrap().is_overdue() {
-        sleep(SHORT / 4).await;
-    }
+    let late = async || locks.inspect("job:late").await.unwrap().job.unwrap();
+    until("it is overdue", async || late().await.is_overdue()).await;
     // It had no ticks before, and fails since.
     let _fails = once_per(&locks, "job:changed", SHORT).wait(LONG).lock().await.unwrap();
     let names = async |pattern| {

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use leasehold::store::{Ask, Attempt, Ended, Kind, Once, Request, Success};
 use leasehold::{Lease, LockError, Locks, LossReason, Mutex, Tick};
 use leasehold_tests::backend::Backend;
+use leasehold_tests::waiting::until_some;
 use tokio::time::Instant;
 
 use super::{Client, LIVE, LONG, SHORT, acquire, claims, waits};
@@ -19,11 +20,9 @@ macro_rules! cases {
             work_that_failed_runs_again,
             done_ends_with_its_time,
             waiters_are_told_that_it_is_done,
-            waiters_in_the_same_process_are_told_that_it_is_done,
             a_waiter_runs_when_the_first_run_fails,
             a_completion_after_the_loss_is_refused,
             a_lease_without_the_option_completes_nothing,
-            a_plain_mutex_of_the_name_is_not_refused,
             a_plain_waiter_gets_the_lock_of_a_completed_run,
             a_dropped_completion_completes,
             a_leader_leads_although_the_work_is_done,
@@ -81,14 +80,21 @@ async fn complete(locks: &Locks) -> Tick {
     tick
 }
 
+/// A run once the work counts as done no more, which is after this time at the latest.
+async fn not_done(mutex: &Mutex, within: Duration) -> Lease {
+    let run = async || match mutex.try_lock().await {
+        Err(LockError::Done { retry_after, .. }) => {
+            assert!(retry_after <= within, "done for {retry_after:?}");
+            None
+        }
+        other => Some(other.unwrap()),
+    };
+    until_some("it is not done any more", run).await
+}
+
 /// A run in the next tick.
 async fn next_tick(locks: &Locks) -> Lease {
-    loop {
-        match once_per(locks).try_lock().await {
-            Err(LockError::Done { retry_after, .. }) => tokio::time::sleep(retry_after).await,
-            other => return other.unwrap(),
-        }
-    }
+    not_done(&once_per(locks), PERIOD).await
 }
 
 pub(super) async fn completed_work_is_done(backend: &dyn Backend) {
@@ -152,24 +158,22 @@ pub(super) async fn done_ends_with_its_time(backend: &dyn Backend) {
     let short = || locks.mutex("a").ttl(LONG).once(TIME);
     let begun = Instant::now();
     short().lock().await.unwrap().complete().await.unwrap();
-    let mut lease = short().lock().await;
-    while let Err(LockError::Done { retry_after, .. }) = lease {
-        assert!(retry_after <= TIME);
-        // The answer was rounded down to a millisecond.
-        tokio::time::sleep(retry_after.max(Duration::from_millis(1))).await;
-        lease = short().lock().await;
-    }
+    let lease = not_done(&short(), TIME).await;
     // On a busy machine its time may be over at the first look. It is never over sooner.
     let took = begun.elapsed();
     assert!(took + Duration::from_millis(1) >= TIME, "it was done for {took:?}");
-    drop(lease.unwrap());
+    drop(lease);
 }
 
 pub(super) async fn waiters_are_told_that_it_is_done(backend: &dyn Backend) {
     let here = backend.locks().await;
     let lease = once(&here).lock().await.unwrap();
     let mut waiting = Vec::new();
-    for nth in 1..=3 {
+    // Those of one process have one place in the queue.
+    let local = (0..8).map(|_| once(&here));
+    waiting.extend(local.map(|mutex| tokio::spawn(async move { mutex.lock().await })));
+    backend.until_queued("a", 1).await;
+    for nth in 2..=4 {
         let mutex = once(&backend.locks().await);
         waiting.push(tokio::spawn(async move { mutex.lock().await }));
         backend.until_queued("a", nth).await;
@@ -180,22 +184,6 @@ pub(super) async fn waiters_are_told_that_it_is_done(backend: &dyn Backend) {
         assert!(retry_after > NEARLY_A_DAY);
     }
     assert!(here.inspect("a").await.unwrap().waiters.is_empty());
-}
-
-pub(super) async fn waiters_in_the_same_process_are_told_that_it_is_done(backend: &dyn Backend) {
-    let locks = backend.locks().await;
-    let lease = once(&locks).lock().await.unwrap();
-    let waiting: Vec<_> = (0..8)
-        .map(|_| {
-            let mutex = once(&locks);
-            tokio::spawn(async move { mutex.lock().await })
-        })
-        .collect();
-    backend.until_queued("a", 1).await;
-    lease.complete().await.unwrap();
-    for waiter in waiting {
-        done(waiter.await.unwrap());
-    }
 }
 
 pub(super) async fn a_waiter_runs_when_the_first_run_fails(backend: &dyn Backend) {
@@ -229,13 +217,6 @@ pub(super) async fn a_lease_without_the_option_completes_nothing(backend: &dyn B
     drop(once(&locks).lock().await.unwrap());
 }
 
-pub(super) async fn a_plain_mutex_of_the_name_is_not_refused(backend: &dyn Backend) {
-    let locks = backend.locks().await;
-    once(&locks).lock().await.unwrap().complete().await.unwrap();
-    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
-    done(once(&locks).lock().await);
-}
-
 pub(super) async fn a_plain_waiter_gets_the_lock_of_a_completed_run(backend: &dyn Backend) {
     let (here, elsewhere, third) =
         (backend.locks().await, backend.locks().await, backend.locks().await);
@@ -263,6 +244,8 @@ pub(super) async fn a_leader_leads_although_the_work_is_done(backend: &dyn Backe
     for _ in 0..2 {
         assert_eq!(once(&locks).lead(|_| async { 3 }).await.unwrap(), 3);
     }
+    // Nor is a plain mutex of the name refused.
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
     done(once(&locks).lock().await);
 }
 
@@ -348,15 +331,7 @@ pub(super) async fn a_shorter_period_counts_from_the_last_success(backend: &dyn 
     let daily = once_a_day(&locks).lock().await.unwrap();
     let day = daily.tick().unwrap();
     daily.complete().await.unwrap();
-    let lease = loop {
-        match once_per(&locks).try_lock().await {
-            Err(LockError::Done { retry_after, .. }) => {
-                assert!(retry_after <= PERIOD, "done for {retry_after:?}");
-                tokio::time::sleep(retry_after).await;
-            }
-            other => break other.unwrap(),
-        }
-    };
+    let lease = next_tick(&locks).await;
     // It is said in its own ticks what was missed since.
     let tick = lease.tick().unwrap();
     assert!(tick.began > day.began && tick.missed.is_some_and(|missed| missed < 1000), "{tick:?}");
@@ -367,7 +342,7 @@ pub(super) async fn a_shorter_period_counts_from_the_last_success(backend: &dyn 
 pub(super) async fn a_longer_period_counts_from_the_last_success(backend: &dyn Backend) {
     let locks = backend.locks().await;
     complete(&locks).await;
-    tokio::time::sleep(PERIOD).await;
+    backend.pass(PERIOD).await;
     let (completed, until, left) = done(once_a_day(&locks).lock().await);
     assert!(left > DAY / 4 && until > completed + DAY / 4, "{left:?}");
     next_tick(&locks).await.release().await.unwrap();
@@ -378,16 +353,7 @@ pub(super) async fn another_time_counts_from_the_last_success(backend: &dyn Back
     let short = Duration::from_millis(500);
     let brief = || locks.mutex("a").ttl(LONG).once(short);
     once(&locks).lock().await.unwrap().complete().await.unwrap();
-    let lease = loop {
-        match brief().try_lock().await {
-            Err(LockError::Done { retry_after, .. }) => {
-                assert!(retry_after <= short, "done for {retry_after:?}");
-                tokio::time::sleep(retry_after).await;
-            }
-            other => break other.unwrap(),
-        }
-    };
-    lease.complete().await.unwrap();
+    not_done(&brief(), short).await.complete().await.unwrap();
     // Longer again, if it asks while the mark is there.
     while let Ok(lease) = once(&locks).try_lock().await {
         lease.release().await.unwrap();
@@ -395,7 +361,7 @@ pub(super) async fn another_time_counts_from_the_last_success(backend: &dyn Back
             lease.complete().await.unwrap();
         }
     }
-    tokio::time::sleep(short * 2).await;
+    backend.pass(short * 2).await;
     let (completed, until, _) = done(once(&locks).try_lock().await);
     assert_eq!(until, completed + DAY);
 }
@@ -413,7 +379,7 @@ pub(super) async fn a_run_that_outlasts_its_tick_does_not_spend_the_next(backend
     let locks = backend.locks().await;
     let lease = next_tick(&locks).await;
     let tick = lease.tick().unwrap();
-    tokio::time::sleep(PERIOD).await;
+    backend.pass(PERIOD).await;
     lease.complete().await.unwrap();
     let lease = once_per(&locks).try_lock().await.unwrap();
     let next = lease.tick().unwrap();
@@ -425,7 +391,7 @@ pub(super) async fn a_run_that_outlasts_its_tick_does_not_spend_the_next(backend
 pub(super) async fn missed_ticks_are_counted(backend: &dyn Backend) {
     let locks = backend.locks().await;
     let first = complete(&locks).await;
-    tokio::time::sleep(PERIOD * 3).await;
+    backend.pass(PERIOD * 3).await;
     // A run that fails is no success.
     next_tick(&locks).await.release().await.unwrap();
     let lease = next_tick(&locks).await;
@@ -532,8 +498,7 @@ pub(super) async fn a_late_copy_of_the_acquire_completes_nothing(backend: &dyn B
 }
 
 pub(super) async fn a_late_copy_of_the_acquire_completes_no_tick(backend: &dyn Backend) {
-    let once = Once::per(DAY, Duration::ZERO);
-    complete_after_a_late_grant(backend, once).await;
+    complete_after_a_late_grant(backend, Once::per(DAY, Duration::ZERO)).await;
 }
 
 /// A client that has not noticed the end of its lease completes the work, after a late copy of its

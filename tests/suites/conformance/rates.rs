@@ -5,7 +5,6 @@ use std::time::Duration;
 use leasehold::store::{All, Ask, Attempt, Ended, Kind, NotAll, Request, RequestId, Take};
 use leasehold::{LockKey, Rate};
 use leasehold_tests::backend::Backend;
-use tokio::time::sleep;
 
 use super::{Client, LONG, acquire, answered, cancelled, granted, released};
 
@@ -126,10 +125,10 @@ pub(super) async fn time_gives_back_what_was_taken(backend: &dyn Backend) {
     let (client, rate) = (Client::new(), Rate::per_second(2).burst(2));
     takes(backend, &part(&client, "rate", rate, 2)).await;
     refused(backend, &one(&client, rate)).await;
-    sleep(Duration::from_millis(1100)).await;
+    backend.pass(Duration::from_millis(1100)).await;
     takes(backend, &part(&client, "rate", rate, 2)).await;
     // However long the pause was: no more than the burst.
-    sleep(Duration::from_secs(2)).await;
+    backend.pass(Duration::from_secs(2)).await;
     takes(backend, &part(&client, "rate", rate, 2)).await;
     refused(backend, &one(&client, rate)).await;
 }
@@ -141,7 +140,7 @@ pub(super) async fn the_time_of_a_refusal_is_true(backend: &dyn Backend) {
         let next = one(&client, rate);
         let short = refused(backend, &next).await;
         assert!(short <= Duration::from_millis(250), "{short:?}");
-        sleep(short).await;
+        backend.pass(short).await;
         takes(backend, &next).await;
     }
 }
@@ -218,7 +217,7 @@ pub(super) async fn time_and_a_cancel_give_nothing_back_twice(backend: &dyn Back
     let (client, rate) = (Client::new(), Rate::per_second(5).burst(2));
     let (first, second) = (one(&client, rate), one(&client, rate));
     takes(backend, &first).await;
-    sleep(Duration::from_millis(300)).await;
+    backend.pass(Duration::from_millis(300)).await;
     takes(backend, &second).await;
     assert!(!given_back(backend, &first).await, "time has given it back");
     let slow = Rate::per_hour(1).burst(1);
@@ -365,7 +364,7 @@ pub(super) async fn a_request_that_may_wait_is_told_its_time(backend: &dyn Backe
     // Asked too early, it keeps its time.
     let still = waits(backend, &[], std::slice::from_ref(&second)).await;
     assert!(still <= later, "{still:?} after {later:?}");
-    sleep(still).await;
+    backend.pass(still).await;
     for take in [&first, &second] {
         takes(backend, take).await;
     }
@@ -404,7 +403,7 @@ pub(super) async fn a_set_that_waits_for_a_rate_takes_no_lock(backend: &dyn Back
     let after = waits(backend, &set, std::slice::from_ref(&take)).await;
     let other = mutex(&client);
     granted(backend, &other).await;
-    sleep(after).await;
+    backend.pass(after).await;
     let busy = ask(backend, &set, std::slice::from_ref(&take)).await;
     assert_eq!(busy, Err(NotAll::Busy(0)), "the mutex is another's");
     assert_eq!(released(backend, &other).await, Ended::Released);

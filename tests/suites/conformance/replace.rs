@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{Lease, LeaseState, LockError, Locks, LossReason, Mutex};
 use leasehold_tests::backend::Backend;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::{LONG, SHORT};
 
@@ -59,7 +59,7 @@ pub(super) async fn a_newer_run_takes_the_place(backend: &dyn Backend) {
     assert_eq!(older.state(), LeaseState::Lost(LossReason::Replaced));
     assert!(!older.is_held() && older.fence().is_err());
     // It has the lock until its work has stopped.
-    sleep(SHORT / 3).await;
+    backend.pass(SHORT / 3).await;
     assert!(!newer.is_finished());
     let released = older.release().await;
     assert!(matches!(released, Err(LockError::Lost { reason: LossReason::Replaced, .. })));
@@ -87,7 +87,7 @@ pub(super) async fn each_of_several_is_replaced_by_the_next(backend: &dyn Backen
     for _ in 0..4 {
         let locks = backend.locks().await;
         newer.push(waiter(mutex(&locks)));
-        sleep(SHORT / 10).await;
+        backend.until_queued("a", newer.len() as u64).await;
     }
     for newer in newer {
         assert_eq!(lost(&before).await, LossReason::Replaced);
@@ -95,7 +95,7 @@ pub(super) async fn each_of_several_is_replaced_by_the_next(backend: &dyn Backen
         before = granted(newer).await;
     }
     // Nobody waits for the last.
-    sleep(SHORT / 3).await;
+    backend.pass(SHORT / 3).await;
     assert!(before.is_held());
 }
 
@@ -106,7 +106,7 @@ pub(super) async fn a_try_replaces_nothing(backend: &dyn Backend) {
         let refused = mutex(&elsewhere).try_lock().await;
         assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
     }
-    sleep(SHORT / 3).await;
+    backend.pass(SHORT / 3).await;
     assert!(older.is_held());
     older.release().await.unwrap();
 }
@@ -116,7 +116,7 @@ pub(super) async fn a_plain_lock_is_not_replaced(backend: &dyn Backend) {
     let older = mutex(&here).replace(false).lock().await.unwrap();
     let newer = waiter(mutex(&elsewhere));
     backend.until_queued("a", 1).await;
-    sleep(SHORT / 3).await;
+    backend.pass(SHORT / 3).await;
     assert!(older.is_held());
     older.release().await.unwrap();
     drop(granted(newer).await);
@@ -128,7 +128,7 @@ pub(super) async fn a_run_that_is_slow_to_stop_keeps_the_lock(backend: &dyn Back
     let older = mutex(&here).ttl(SHORT).lock().await.unwrap();
     let newer = waiter(mutex(&elsewhere));
     assert_eq!(lost(&older).await, LossReason::Replaced);
-    sleep(SHORT * 4).await;
+    backend.pass(SHORT * 4).await;
     assert!(!newer.is_finished());
     drop(older);
     drop(granted(newer).await);
@@ -172,7 +172,7 @@ pub(super) async fn a_replaceable_lease_can_be_detached(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let lease = mutex(&here).lock().await.unwrap();
     // Its mark is set, or is about to be.
-    sleep(SHORT / 3).await;
+    backend.pass(SHORT / 3).await;
     let ticket = lease.detach().await.unwrap();
     let adopted = elsewhere.adopt(ticket).await.unwrap();
     assert!(adopted.is_held());
@@ -185,7 +185,7 @@ pub(super) async fn a_shutdown_waits_for_a_run_that_stops(backend: &dyn Backend)
     let newer = waiter(mutex(&elsewhere));
     assert_eq!(lost(&older).await, LossReason::Replaced);
     let shutdown = tokio::spawn(async move { here.shutdown().await });
-    sleep(SHORT / 3).await;
+    backend.pass(SHORT / 3).await;
     assert!(!shutdown.is_finished(), "its work may go on");
     drop(older);
     let report = timeout(PATIENT, shutdown).await.expect("nothing is left").unwrap();
@@ -199,12 +199,10 @@ pub(super) async fn a_run_that_nobody_renews_keeps_what_it_was_granted(backend: 
     let before = here.mutex("a").ttl(PATIENT).lock().await.unwrap();
     let waits = elsewhere.mutex("a").ttl(PATIENT).wait(PATIENT).replace(true).auto_renew(false);
     let waits = waiter(waits);
-    while here.inspect("a").await.unwrap().waiting == 0 {
-        sleep(Duration::from_millis(5)).await;
-    }
+    backend.until_queued("a", 1).await;
     before.release().await.unwrap();
     let lease = granted(waits).await;
-    sleep(Duration::from_millis(1500)).await;
+    backend.pass(Duration::from_millis(1500)).await;
     assert!(lease.is_held());
     let other = here.mutex("a").try_lock().await;
     assert!(matches!(other, Err(LockError::Busy { .. })), "{other:?}");

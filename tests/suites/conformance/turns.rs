@@ -7,6 +7,7 @@ use std::time::Duration;
 use leasehold::store::{Adoption, Ask, Ended, Forced, Kind, Request, TOKENS};
 use leasehold::{Lease, LockError, LockKey, Locks};
 use leasehold_tests::backend::Backend;
+use leasehold_tests::waiting::{until, work_for};
 use tokio::task::{JoinSet, yield_now};
 
 use super::operator::forced;
@@ -227,7 +228,7 @@ impl Inside {
             Err(error) => panic!("{error}"),
         }
         if ends {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            work_for(Duration::from_millis(1)).await;
         } else {
             yield_now().await;
         }
@@ -280,12 +281,9 @@ async fn all_were_served(backend: &dyn Backend, inside: &Inside) {
     assert_eq!(inside.count.load(Ordering::SeqCst), 2 * TASKS * TIMES);
     // Dropped leases are released in the background.
     let locks: Locks = backend.locks().await;
-    for _ in 0..1_000 {
+    let is_free = async || {
         let info = locks.inspect("a").await.unwrap();
-        if info.held == 0 && info.waiting == 0 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    panic!("something is left: {:?}", locks.inspect("a").await);
+        info.held == 0 && info.waiting == 0
+    };
+    until("nothing is left", is_free).await;
 }
