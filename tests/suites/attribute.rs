@@ -3,7 +3,7 @@
 
 mod lingering;
 mod losing;
-mod reentrant;
+pub(crate) mod reentrant;
 mod replacing;
 mod sets;
 mod templates;

@@ -26,6 +26,7 @@ mod multi;
 mod over_http;
 mod quorum;
 mod regressions;
+#[cfg(feature = "servers")]
 mod seeds;
 #[cfg(all(feature = "servers", target_os = "linux"))]
 mod state_machine;

@@ -1,33 +1,25 @@
 //! The systems that the project grew from. `tests/seeds.md` has the table. Each marked row has its
-//! tests, by name.
+//! tests, by name. Rows that are cases of the contract are in `seeds/contract.rs`.
 
 use std::path::Path;
-#[cfg(feature = "servers")]
 use std::process::Command;
-#[cfg(feature = "servers")]
 use std::time::{Duration, SystemTime};
 
-#[cfg(feature = "servers")]
-use leasehold::{Forced, LeaseState, LockError, Locks, LossReason, Released, Wait};
-#[cfg(feature = "servers")]
+use leasehold::{LeaseState, LockError, Locks, LossReason, Released, Wait};
 use leasehold_tests::backend::light_client;
-#[cfg(feature = "servers")]
 use leasehold_tests::cluster::Cluster;
-#[cfg(feature = "servers")]
 use leasehold_tests::masters::Masters;
-#[cfg(feature = "servers")]
 use leasehold_tests::polls::is_pending;
-#[cfg(feature = "servers")]
 use leasehold_tests::process::{Process, example};
-#[cfg(feature = "servers")]
 use leasehold_tests::server::Server;
-#[cfg(all(feature = "servers", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 use leasehold_tests::skew::Clock;
-#[cfg(feature = "servers")]
+use leasehold_tests::waiting::{until, until_some};
 use tokio::time::timeout;
 
+use crate::attribute::reentrant;
 use crate::docs::named_tests::{NamedTests, is_name};
-#[cfg(feature = "servers")]
+use crate::lifetimes::max_hold;
 use crate::quorum::failures as quorum;
 
 /// A row that is marked must have every test it names.
@@ -78,7 +70,10 @@ fn assert_does_not_compile(number: &str, file: &str) {
     assert!(root.join(file).is_file() && said.starts_with("error"), "row {number}: {file}: {said}");
 }
 
-#[cfg(feature = "servers")]
+async fn two(url: &str) -> [Locks; 2] {
+    [Locks::connect(url).await.unwrap(), Locks::connect(url).await.unwrap()]
+}
+
 #[tokio::test]
 async fn key_without_expiry_is_repaired() {
     /// The key lasts until both have looked at it, on a busy machine, too.
@@ -104,7 +99,6 @@ async fn key_without_expiry_is_repaired() {
     lease.release().await.unwrap();
 }
 
-#[cfg(feature = "servers")]
 #[tokio::test]
 async fn script_flush_is_survived() {
     let server = Server::start();
@@ -135,7 +129,6 @@ async fn script_flush_is_survived() {
     assert!(forgotten.contains("cmdstat_eval:"), "the storm made the server forget: {forgotten}");
 }
 
-#[cfg(feature = "servers")]
 #[test]
 fn one_of_n_draws() {
     // The days of the draws begin at midnight, UTC.
@@ -166,23 +159,17 @@ fn one_of_n_draws() {
 }
 
 /// Another holds the lock for the whole wait, which is 10 s by default.
-#[cfg(feature = "servers")]
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn simple_lock_waits_until_its_time_out() {
-    let server = Server::start();
-    let (holder, locks) = (
-        Locks::connect(&server.url()).await.unwrap(),
-        Locks::connect(&server.url()).await.unwrap(),
-    );
+    let (holder, faults) = Locks::in_memory_with_faults();
+    let locks = Locks::over(faults.store().clone());
     let held = holder.mutex("a").lock().await.unwrap();
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     match locks.mutex("a").lock().await {
-        Err(LockError::TimedOut { waited, .. }) => {
-            assert!((10..12).contains(&waited.as_secs()), "{waited:?}");
-        }
+        Err(LockError::TimedOut { waited, .. }) => assert_eq!(waited, Duration::from_secs(10)),
         other => panic!("{other:?}"),
     }
-    assert!((10..12).contains(&begun.elapsed().as_secs()));
+    assert_eq!(begun.elapsed(), Duration::from_secs(10));
     assert!(held.is_held());
     held.release().await.unwrap();
     locks.mutex("a").lock().await.unwrap().release().await.unwrap();
@@ -190,15 +177,11 @@ async fn simple_lock_waits_until_its_time_out() {
 
 /// The first holder has lost the lock and does not know. Its release leaves the next holder's lock
 /// alone, and reports the loss.
-#[cfg(feature = "servers")]
 #[tokio::test]
 async fn release_never_takes_anothers_lock() {
     let server = Server::start();
     let mut redis = server.redis().await;
-    let (first, second) = (
-        Locks::connect(&server.url()).await.unwrap(),
-        Locks::connect(&server.url()).await.unwrap(),
-    );
+    let [first, second] = two(&server.url()).await;
     let lost = first.mutex("a").lock().await.unwrap();
     // As if its lease had ended.
     redis::cmd("DEL").arg("leasehold:lock:{a}").exec_async(&mut redis).await.unwrap();
@@ -217,7 +200,6 @@ async fn release_never_takes_anothers_lock() {
 }
 
 /// A try is one command, and so is a wait of zero.
-#[cfg(feature = "servers")]
 #[tokio::test]
 async fn try_lock_answers_at_once() {
     let server = Server::start();
@@ -231,9 +213,8 @@ async fn try_lock_answers_at_once() {
     locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
 }
 
-/// Five seconds of waiting cost three commands: one to queue, and one every two seconds as a
-/// heartbeat. The release ends the wait at once.
-#[cfg(feature = "servers")]
+/// A waiter sends a command to queue, and one every two seconds as a heartbeat. The release ends the
+/// wait at once.
 #[tokio::test]
 async fn waiting_costs_no_polling() {
     let server = Server::start();
@@ -245,9 +226,10 @@ async fn waiting_costs_no_polling() {
         let lease = mutex.lock().await.unwrap();
         (lease, std::time::Instant::now())
     });
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let asked = server.script_calls().await;
-    assert!((1..=3).contains(&asked), "{asked} commands in 5 seconds");
+    let begun = std::time::Instant::now();
+    until("it has sent three commands", async || server.script_calls().await >= 3).await;
+    let asked = (server.script_calls().await, begun.elapsed());
+    assert!(asked.0 == 3 && asked.1 > Duration::from_secs(3), "{asked:?}");
     held.release().await.unwrap();
     let released = std::time::Instant::now();
     let (lease, granted) = waiting.await.unwrap();
@@ -257,7 +239,6 @@ async fn waiting_costs_no_polling() {
 }
 
 /// Twenty wait. A release sends one message to one of them, and the others send nothing.
-#[cfg(feature = "servers")]
 #[tokio::test]
 async fn release_wakes_exactly_one() {
     let server = Server::start();
@@ -271,19 +252,18 @@ async fn release_wakes_exactly_one() {
             let mutex = locks.mutex("a").wait(Wait::Forever).ttl(Duration::from_secs(60));
             let _ = granted.send(mutex.lock().await.unwrap());
         });
-        let queue = "leasehold:queue:{a}";
-        while redis::cmd("ZCARD").arg(queue).query_async(&mut redis).await != Ok(n) {
-            tokio::task::yield_now().await;
-        }
+        let is_queued = async || {
+            let mut count = redis::cmd("ZCARD");
+            count.arg("leasehold:queue:{a}").query_async(&mut redis).await == Ok(n)
+        };
+        until("it is queued", is_queued).await;
     }
     let begun = std::time::Instant::now();
     server.forget_stats().await;
     held.release().await.unwrap();
     let lease = grants.recv().await.unwrap();
     // The second call is the waiter's confirmation.
-    while server.script_calls().await < 2 {
-        tokio::task::yield_now().await;
-    }
+    until("it is confirmed", async || server.script_calls().await >= 2).await;
     assert_eq!(server.stats("publish").await.0, 1);
     let calls = u128::from(server.script_calls().await);
     // Each of the other 19 asks every 2 seconds to show that it is alive. On a busy machine some
@@ -295,39 +275,7 @@ async fn release_wakes_exactly_one() {
     grants.recv().await.unwrap().release().await.unwrap();
 }
 
-/// Permits are granted in the order of the asks. Nobody's own clock counts.
-#[cfg(feature = "servers")]
-#[tokio::test]
-async fn semaphore_is_fair() {
-    let server = Server::start();
-    let mut redis = server.redis().await;
-    let held = light_client(&server).await.semaphore("s", 2).acquire_many(2).await.unwrap();
-    let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
-    for n in 0_u64..12 {
-        let (locks, granted) = (light_client(&server).await, granted.clone());
-        tokio::spawn(async move {
-            let permit = locks.semaphore("s", 2).wait(Wait::Forever).acquire().await.unwrap();
-            let _ = granted.send((n, permit));
-        });
-        let queue = "leasehold:queue:{s}";
-        while redis::cmd("ZCARD").arg(queue).query_async(&mut redis).await != Ok(n + 1) {
-            tokio::task::yield_now().await;
-        }
-    }
-    held.release().await.unwrap();
-    let (first, second) = (grants.recv().await.unwrap(), grants.recv().await.unwrap());
-    assert_eq!(first.0 + second.0, 1, "the first two, together");
-    first.1.release().await.unwrap();
-    for n in 2..12 {
-        let (next, permit) = grants.recv().await.unwrap();
-        assert_eq!(next, n);
-        permit.release().await.unwrap();
-    }
-    second.1.release().await.unwrap();
-}
-
 /// Many processes, and never more inside than the limit.
-#[cfg(feature = "servers")]
 #[test]
 fn semaphore_has_no_race() {
     let server = Server::start();
@@ -336,7 +284,6 @@ fn semaphore_has_no_race() {
 }
 
 /// Runs eight processes under a semaphore of three. Returns the greatest number inside.
-#[cfg(feature = "servers")]
 fn permits_of_workers(server: &Server, change: impl Fn(usize, &mut Command)) -> u32 {
     let workers: Vec<_> = (0..8)
         .map(|n| {
@@ -355,7 +302,7 @@ fn permits_of_workers(server: &Server, change: impl Fn(usize, &mut Command)) -> 
 }
 
 /// A program whose own clock is off by this many hours.
-#[cfg(all(feature = "servers", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 fn off_by(hours: i64, command: &mut Command) -> Clock {
     let clock = Clock::new();
     clock.jump(hours * 3_600_000_000);
@@ -365,7 +312,7 @@ fn off_by(hours: i64, command: &mut Command) -> Clock {
 
 /// Two clients whose clocks are hours apart take turns at a number, which each reads and then
 /// writes.
-#[cfg(all(feature = "servers", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 #[test]
 fn client_clocks_do_not_matter() {
     let server = Server::start();
@@ -387,7 +334,7 @@ fn client_clocks_do_not_matter() {
 }
 
 /// A fast clock steals no permit, and no permit is stolen from a slow clock.
-#[cfg(all(feature = "servers", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 #[test]
 fn semaphore_is_immune_to_clock_skew() {
     let server = Server::start();
@@ -399,35 +346,6 @@ fn semaphore_is_immune_to_clock_skew() {
     assert_eq!(most, 3);
 }
 
-#[cfg(feature = "servers")]
-#[tokio::test]
-async fn reentrant_counts_and_rejects_strangers() {
-    let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
-    let mine = locks.reentrant_mutex("a").owner("me").ttl(Duration::from_millis(600));
-    let (outer, inner) = (mine.lock().await.unwrap(), mine.lock().await.unwrap());
-    assert_eq!(outer.fence().unwrap(), inner.fence().unwrap());
-    let other = locks.reentrant_mutex("a").owner("other");
-    assert!(matches!(other.try_lock().await, Err(LockError::Busy { .. })));
-    assert_eq!(inner.release().await.unwrap(), Released::StillHeld(1));
-    assert!(matches!(other.try_lock().await, Err(LockError::Busy { .. })));
-    let fence = outer.fence().unwrap();
-    assert_eq!(outer.release().await.unwrap(), Released::Free);
-
-    // The stranger has lost its lease, and another owner holds the lock now.
-    let frozen = light_client(&server).await;
-    let late = frozen.reentrant_mutex("a").owner("late").ttl(Duration::from_millis(300));
-    let late = late.lock().await.unwrap();
-    assert!(matches!(locks.force_release("a").await.unwrap(), Forced::Released { .. }));
-    let held = other.try_lock().await.unwrap();
-    assert!(held.fence().unwrap() > fence);
-    let refused = late.release().await;
-    assert!(matches!(refused, Err(LockError::Lost { .. })), "{refused:?}");
-    assert!(held.is_held());
-    assert_eq!(held.release().await.unwrap(), Released::Free, "the stranger took nothing");
-}
-
-#[cfg(feature = "servers")]
 #[tokio::test]
 async fn is_held_by() {
     let server = Server::start();
@@ -438,127 +356,50 @@ async fn is_held_by() {
     assert!(elsewhere.is_held_by("a", "worker-7").await.unwrap());
     assert!(!elsewhere.is_held_by("a", "worker-8").await.unwrap());
     // The client writes its record in the background.
-    let holder = loop {
-        let mut shown = elsewhere.inspect("a").await.unwrap();
-        let holder = shown.holders.pop().expect("it is held");
-        if holder.client.is_some() {
-            break holder;
-        }
+    let known = async || {
+        let holder = elsewhere.inspect("a").await.unwrap().holders.pop().expect("it is held");
+        Some((holder.client?, holder.fence))
     };
-    let client = holder.client.unwrap();
+    let (client, fence) = until_some("the client is known", known).await;
     assert_eq!((&*client.service, client.process), ("billing", std::process::id()));
-    assert_eq!(holder.fence, Some(lease.fence().unwrap()));
+    assert_eq!(fence, Some(lease.fence().unwrap()));
     lease.release().await.unwrap();
     assert!(!elsewhere.is_held_by("a", "worker-7").await.unwrap());
     assert!(elsewhere.is_held_by("a", "").await.is_err());
 }
 
-#[cfg(feature = "servers")]
-#[tokio::test]
-async fn readers_do_not_release_each_other() {
-    let server = Server::start();
-    let mut readers = Vec::new();
-    for _ in 0..3 {
-        let locks = Locks::connect(&server.url()).await.unwrap();
-        readers.push((locks.rw_lock("a").read().await.unwrap(), locks));
-    }
-    let writer = Locks::connect(&server.url()).await.unwrap().rw_lock("a");
-    while let Some((reader, locks)) = readers.pop() {
-        assert!(matches!(writer.try_write().await, Err(LockError::Busy { .. })));
-        assert_eq!(locks.inspect("a").await.unwrap().held, readers.len() as u64 + 1);
-        reader.release().await.unwrap();
-    }
-    writer.try_write().await.unwrap().release().await.unwrap();
-}
-
-#[cfg(feature = "servers")]
-#[tokio::test]
-async fn reader_reenters_past_a_waiting_writer() {
-    let server = Server::start();
-    let (one, other) = (light_client(&server).await, light_client(&server).await);
-    let mine = one.rw_lock("a").owner("me");
-    let first = mine.read().await.unwrap();
-    let writer = other.rw_lock("a").wait(Wait::Forever);
-    let mut waiting = std::pin::pin!(writer.write());
-    let until_queued = async { while one.inspect("a").await.unwrap().waiting == 0 {} };
-    tokio::select! {
-        lease = &mut waiting => panic!("beside a reader: {lease:?}"),
-        () = until_queued => {}
-    }
-    assert!(one.rw_lock("a").try_read().await.is_err(), "others wait behind the writer");
-    let second = mine.read().await.unwrap();
-    assert!(matches!(mine.write().await, Err(LockError::WouldDeadlock { .. })));
-    first.release().await.unwrap();
-    second.release().await.unwrap();
-    waiting.await.unwrap().release().await.unwrap();
-}
-
-/// The task takes three TTLs, in a process of its own. Another waits for the lock all the time, and
-/// gets it when the task is done, not before.
-#[cfg(feature = "servers")]
+/// The task takes longer than the TTL, in a process of its own. Another waits for the lock all the time,
+/// and gets it when the task is done, not before.
 #[tokio::test]
 async fn renewal_keeps_a_long_task_covered() {
     const TTL: Duration = Duration::from_secs(3);
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    let begun = std::time::Instant::now();
     let mut waits = Command::new(env!("CARGO_BIN_EXE_worker"));
     let mut waits = Process::start(waits.args([&server.url(), "wait", "a"]));
     let task = lease.run(async {
-        tokio::time::sleep(TTL * 3).await;
+        let is_done = async || begun.elapsed() > TTL * 4 / 3 && lease.remaining() > TTL / 2;
+        until("the TTL is over, and the lease is renewed", is_done).await;
         locks.inspect("a").await.unwrap()
     });
     let seen = task.await.expect("it ran to its end, under the lease");
     assert_eq!(seen.holders[0].fence, Some(lease.fence().unwrap()), "the lock is the task's");
     assert_eq!(seen.waiting, 1);
-    assert!(lease.remaining() > TTL / 3);
-    server.forget_stats().await;
     assert_eq!(lease.release().await.unwrap(), Released::Free);
     assert_eq!(waits.line().as_deref(), Some("ready"));
     assert!(waits.is_success());
-    // A released lease is not renewed any more.
-    let sent = server.script_calls().await;
-    tokio::time::sleep(TTL).await;
-    assert_eq!(server.script_calls().await, sent);
 }
 
 /// The lease is renewed until then, and not longer. Its holder is told why, and another gets the
 /// lock at once, although the TTL would have gone on.
-#[cfg(feature = "servers")]
-#[tokio::test]
-async fn max_hold_ends_renewal_and_tells() {
-    const MOST: Duration = Duration::from_secs(4);
-    let server = Server::start();
-    let (locks, other) = (
-        Locks::connect(&server.url()).await.unwrap(),
-        Locks::connect(&server.url()).await.unwrap(),
-    );
-    let begun = std::time::Instant::now();
-    let mutex = locks.mutex("a").ttl(Duration::from_secs(3)).max_hold(MOST);
-    let lease = mutex.lock().await.unwrap();
-    let fence = lease.fence().unwrap();
-    let waiting = tokio::spawn({
-        let mutex = other.mutex("a").wait(Wait::Forever);
-        async move { mutex.lock().await.unwrap() }
-    });
-    let lost = timeout(MOST * 5, lease.lost()).await.expect("it is told");
-    assert_eq!(lost, LossReason::MaxHold);
-    let held = begun.elapsed();
-    assert!(held > Duration::from_secs(3), "it was renewed: {held:?}");
-    assert_eq!(lease.state(), LeaseState::Lost(LossReason::MaxHold));
-    // The former guard still exists, and delays nobody.
-    let next = waiting.await.unwrap();
-    assert!(next.fence().unwrap() > fence);
-    match lease.release().await {
-        Err(LockError::Lost { reason, .. }) => assert_eq!(reason, LossReason::MaxHold),
-        released => panic!("{released:?}"),
-    }
-    assert!(next.is_held());
-    next.release().await.unwrap();
+#[test]
+fn max_hold_ends_renewal_and_tells() {
+    max_hold::others_are_granted_at_max_hold_while_the_guard_lives();
 }
 
 /// One permit of three is lost. Its holder learns so from the permit. The others are not affected.
-#[cfg(feature = "servers")]
 #[tokio::test]
 async fn lost_permit_is_told() {
     let server = Server::start();
@@ -589,12 +430,11 @@ async fn lost_permit_is_told() {
 
 /// A task that never ends holds the lock for its `max_hold`, and is then dropped. Its token is
 /// older than the next holder's.
-#[cfg(feature = "servers")]
 #[tokio::test]
 async fn a_stuck_task_loses_its_lock_and_is_stopped() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
-    let mutex = locks.mutex("a").ttl(Duration::from_secs(3)).max_hold(Duration::from_secs(2));
+    let mutex = locks.mutex("a").ttl(Duration::from_secs(3)).max_hold(Duration::from_secs(1));
     let lease = mutex.lock().await.unwrap();
     let fence = lease.fence().unwrap();
     let alive = std::sync::Arc::new(());
@@ -617,7 +457,6 @@ async fn a_stuck_task_loses_its_lock_and_is_stopped() {
 }
 
 /// Row 15: five masters, and two of them are dead or frozen.
-#[cfg(feature = "servers")]
 #[tokio::test]
 async fn redlock_works_with_two_of_five_down() {
     let masters = Masters::start(5);
@@ -644,7 +483,6 @@ async fn redlock_works_with_two_of_five_down() {
 }
 
 /// Row 15: five masters, and three of them are dead or frozen.
-#[cfg(feature = "servers")]
 #[tokio::test]
 async fn redlock_refuses_with_three_of_five_down_and_leaves_nothing() {
     let mut masters = Masters::start(5);
@@ -669,14 +507,10 @@ async fn redlock_refuses_with_three_of_five_down_and_leaves_nothing() {
 
 /// Row 22: on a cluster, all keys of a lock are on one node. Readers and writers have TTLs of their
 /// own, and only the holder of a lease ends it.
-#[cfg(feature = "servers")]
 #[tokio::test]
 async fn rw_lock_in_one_slot() {
     let cluster = Cluster::start().await;
-    let (one, other) = (
-        Locks::connect(&cluster.url()).await.unwrap(),
-        Locks::connect(&cluster.url()).await.unwrap(),
-    );
+    let [one, other] = two(&cluster.url()).await;
     let lock = |locks: &Locks| {
         let lock = locks.rw_lock("catalogue").read_ttl(Duration::from_secs(20));
         lock.write_ttl(Duration::from_secs(5))
@@ -688,22 +522,17 @@ async fn rw_lock_in_one_slot() {
         async move { lock.write().await }
     });
     // A lock with holders and a queue has the most keys.
-    let keys = async {
-        loop {
-            let mut places = Vec::new();
-            for (place, node) in cluster.nodes().iter().enumerate() {
-                let mut redis = node.redis().await;
-                let keys: Vec<String> =
-                    redis::cmd("KEYS").arg("*{catalogue}").query_async(&mut redis).await.unwrap();
-                places.extend(keys.iter().map(|_| place));
-            }
-            if places.len() == 4 {
-                return places;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+    let keys = async || {
+        let mut places = Vec::new();
+        for (place, node) in cluster.nodes().iter().enumerate() {
+            let mut redis = node.redis().await;
+            let keys: Vec<String> =
+                redis::cmd("KEYS").arg("*{catalogue}").query_async(&mut redis).await.unwrap();
+            places.extend(keys.iter().map(|_| place));
         }
+        (places.len() == 4).then_some(places)
     };
-    let places = timeout(Duration::from_secs(10), keys).await.expect("record, holders and queue");
+    let places = until_some("record, holders and queue are there", keys).await;
     assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
     reader.release().await.unwrap();
     assert!(second.is_held() && !waiting.is_finished(), "a reader ends its own lease alone");
@@ -713,85 +542,11 @@ async fn rw_lock_in_one_slot() {
     writer.release().await.unwrap();
 }
 
-/// The account's calls: each notes its fencing token, and how many commands the server has run.
-#[cfg(feature = "servers")]
-#[leasehold::distributed_lock(key = "account:{id}", reentrant, wait = "1s", locks = locks, lease = lease)]
-async fn deposit(
-    locks: &Locks,
-    server: &Server,
-    id: u64,
-    depth: u32,
-) -> Result<Vec<(leasehold::Fence, u64)>, LockError> {
-    let mut noted = vec![(lease.fence()?, commands(server).await)];
-    if depth > 0 {
-        noted.extend(Box::pin(deposit(locks, server, id, depth - 1)).await?);
-        noted.push((lease.fence()?, commands(server).await));
-    }
-    Ok(noted)
-}
-
-/// The commands that the clients under test have sent, since the last `forget_stats`. The test's
-/// own questions are not among them: they are `INFO`, `CONFIG` and what opens a connection.
-#[cfg(feature = "servers")]
-async fn commands(server: &Server) -> u64 {
-    let mut redis = server.redis().await;
-    let info: String =
-        redis::cmd("INFO").arg("commandstats").query_async(&mut redis).await.unwrap();
-    let own = ["info", "config|", "client|", "hello"];
-    info.lines()
-        .filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="))
-        .filter(|(name, _)| !own.iter().any(|own| name.starts_with(own)))
-        .map(|(_, stats)| stats.split(',').next().unwrap().parse::<u64>().unwrap())
-        .sum()
-}
-
 /// A call by the outer call's task, and by a task that has its scope, sends nothing: neither when it
 /// begins nor when it ends. All others wait.
-#[cfg(feature = "servers")]
-#[tokio::test]
-async fn reentry_in_scope_sends_nothing() {
-    let server = Server::start();
-    let (locks, other) = (light_client(&server).await, light_client(&server).await);
-    // The server knows the scripts from now on.
-    deposit(&locks, &server, 7, 0).await.unwrap();
-
-    server.forget_stats().await;
-    let alone = deposit(&locks, &server, 7, 0).await.unwrap();
-    let cost = commands(&server).await;
-    assert!(alone[0].1 > 0 && cost > alone[0].1, "an acquire and a release: {alone:?}, {cost}");
-
-    server.forget_stats().await;
-    let nested = deposit(&locks, &server, 7, 3).await.unwrap();
-    assert_eq!(nested.len(), 7);
-    assert!(nested.iter().all(|noted| *noted == nested[0]), "one token, no command: {nested:?}");
-    assert_eq!(nested[0].1, alone[0].1, "the outer call acquired the lock");
-    assert_eq!(commands(&server).await, cost, "and released it");
-    assert!(nested[0].0 > alone[0].0);
-
-    // By hand, and in a task of its own. Afterwards the lock is still held.
-    let lease = locks.mutex("account:7").lock().await.unwrap();
-    server.forget_stats().await;
-    let (server, one) = (std::sync::Arc::new(server), locks.clone());
-    let by_another = {
-        let (server, one) = (server.clone(), one.clone());
-        lease.handle().scope(async move { deposit(&one, &server, 7, 1).await })
-    };
-    let carried = tokio::spawn(by_another).await.unwrap().unwrap();
-    assert!(carried.iter().all(|noted| *noted == (lease.fence().unwrap(), 0)), "{carried:?}");
-    assert_eq!(commands(&server).await, 0);
-    assert!(other.mutex("account:7").try_lock().await.is_err());
-
-    // A task without the scope waits, and so does another client inside it.
-    let bare = {
-        let server = server.clone();
-        tokio::spawn(async move { deposit(&one, &server, 7, 0).await })
-    };
-    for refused in [bare.await.unwrap(), lease.run(deposit(&other, &server, 7, 0)).await.unwrap()] {
-        match refused {
-            Err(LockError::TimedOut { held_by_caller: false, .. }) => {}
-            other => panic!("{other:?}"),
-        }
-    }
-    lease.release().await.unwrap();
-    other.mutex("account:7").try_lock().await.unwrap().release().await.unwrap();
+#[test]
+fn reentry_in_scope_sends_nothing() {
+    reentrant::nested_calls_send_nothing_and_have_the_outer_token();
+    reentrant::a_carried_scope_counts_and_a_bare_task_waits();
+    reentrant::other_locks_and_other_holders_are_waited_for();
 }

@@ -70,7 +70,7 @@ fn is_held_by_caller(error: &LockError) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nested_calls_send_nothing_and_have_the_outer_token() {
+pub(crate) async fn nested_calls_send_nothing_and_have_the_outer_token() {
     let (locks, other, sent) = clients();
     sent.log();
     for depth in [0, 1, 5] {
@@ -93,7 +93,7 @@ async fn nested_calls_send_nothing_and_have_the_outer_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_carried_scope_counts_and_a_bare_task_waits() {
+pub(crate) async fn a_carried_scope_counts_and_a_bare_task_waits() {
     let (locks, _other, sent) = clients();
     let lease = locks.mutex("account:1").lock().await.unwrap();
     let fence = lease.fence().unwrap();
@@ -113,7 +113,7 @@ async fn a_carried_scope_counts_and_a_bare_task_waits() {
 
 /// Only the same lock of the same client is entered again, and only by a function that says so.
 #[tokio::test(start_paused = true)]
-async fn other_locks_and_other_holders_are_waited_for() {
+pub(crate) async fn other_locks_and_other_holders_are_waited_for() {
     let (locks, other, sent) = clients();
     let lease = locks.mutex("account:1").lock().await.unwrap();
     let refused = lease.run(deposit(&other, 1, 0)).await.unwrap().unwrap_err();

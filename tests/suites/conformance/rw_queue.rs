@@ -138,7 +138,7 @@ pub(super) async fn an_offer_ends_with_the_heartbeat(backend: &dyn Backend) {
     assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Expired));
 }
 
-pub(super) async fn an_owner_reads_again_past_a_waiting_writer(backend: &dyn Backend) {
+pub(crate) async fn an_owner_reads_again_past_a_waiting_writer(backend: &dyn Backend) {
     let client = Client::new();
     let [first, second, _] = own(&client);
     let elsewhere = Client::new().owned(Kind::Read, "me", LONG);
@@ -204,7 +204,7 @@ pub(super) async fn a_sole_reader_may_write(backend: &dyn Backend) {
     }
 }
 
-pub(super) async fn a_request_that_would_wait_for_itself_is_refused(backend: &dyn Backend) {
+pub(crate) async fn a_request_that_would_wait_for_itself_is_refused(backend: &dyn Backend) {
     let client = Client::new();
     let [first, _, writer] = own(&client);
     let again = client.owned(Kind::Write, "me", LONG);
