@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold::store::{Adoption, Ask, Ended, Forced, Kind, Request, TOKENS};
-use leasehold::{Lease, LockError, LockKey, Locks};
+use leasehold::{Lease, LockError, LockKey};
 use leasehold_tests::backend::Backend;
 use leasehold_tests::waiting::{until, work_for};
 use tokio::task::{JoinSet, yield_now};
@@ -26,8 +26,7 @@ macro_rules! cases {
             force_leaves_a_block,
             locks_granted_together_leave_a_block_each,
             a_grant_sent_twice_has_one_block,
-            a_mutex_goes_round_two_crowds,
-            permits_go_round_two_crowds,
+            a_lock_goes_round_two_crowds,
         }
     };
 }
@@ -240,50 +239,38 @@ impl Inside {
     }
 }
 
-pub(super) async fn a_mutex_goes_round_two_crowds(backend: &dyn Backend) {
-    let (inside, mut tasks) = (Arc::<Inside>::default(), JoinSet::new());
-    for locks in [backend.locks().await, backend.locks().await] {
-        for task in 0..TASKS {
-            let (mutex, inside) = (locks.mutex("a").wait(LONG).ttl(LONG), inside.clone());
-            tasks.spawn(async move {
-                for time in 0..TIMES {
-                    let lease = mutex.lock().await.unwrap();
-                    inside.work(lease, 1, 1, (task + time) % 3 > 0).await;
-                }
-            });
+pub(super) async fn a_lock_goes_round_two_crowds(backend: &dyn Backend) {
+    for limit in [1, 4] {
+        let (inside, mut tasks) = (Arc::<Inside>::default(), JoinSet::new());
+        for locks in [backend.locks().await, backend.locks().await] {
+            for task in 0..TASKS {
+                let mutex = locks.mutex("m").wait(LONG).ttl(LONG);
+                let permits = locks.semaphore("s", limit).wait(LONG).ttl(LONG);
+                let inside = inside.clone();
+                tasks.spawn(async move {
+                    for time in 0..TIMES {
+                        // Most ask for the same, and some are heavier.
+                        let weight = if limit > 1 && task == 0 { 3 } else { 1 };
+                        let lease = match limit {
+                            1 => mutex.lock().await,
+                            _ => permits.acquire_many(weight).await,
+                        };
+                        let ends = (task + time) % 3 > 0;
+                        inside.work(lease.unwrap(), weight.into(), limit.into(), ends).await;
+                    }
+                });
+            }
         }
+        tasks.join_all().await;
+        assert_eq!(inside.count.load(Ordering::SeqCst), 2 * TASKS * TIMES);
     }
-    tasks.join_all().await;
-    all_were_served(backend, &inside).await;
-}
-
-pub(super) async fn permits_go_round_two_crowds(backend: &dyn Backend) {
-    let (inside, mut tasks) = (Arc::<Inside>::default(), JoinSet::new());
-    for locks in [backend.locks().await, backend.locks().await] {
-        for task in 0..TASKS {
-            let permits = locks.semaphore("a", 4).wait(LONG).ttl(LONG);
-            let inside = inside.clone();
-            tasks.spawn(async move {
-                for time in 0..TIMES {
-                    // Most ask for the same, and some are heavier.
-                    let weight = if task == 0 { 3 } else { 1 };
-                    let permit = permits.acquire_many(weight).await.unwrap();
-                    inside.work(permit, weight.into(), 4, (task + time) % 3 > 0).await;
-                }
-            });
-        }
-    }
-    tasks.join_all().await;
-    all_were_served(backend, &inside).await;
-}
-
-async fn all_were_served(backend: &dyn Backend, inside: &Inside) {
-    assert_eq!(inside.count.load(Ordering::SeqCst), 2 * TASKS * TIMES);
     // Dropped leases are released in the background.
-    let locks: Locks = backend.locks().await;
-    let is_free = async || {
-        let info = locks.inspect("a").await.unwrap();
-        info.held == 0 && info.waiting == 0
-    };
-    until("nothing is left", is_free).await;
+    let locks = backend.locks().await;
+    for name in ["m", "s"] {
+        let is_free = async || {
+            let info = locks.inspect(name).await.unwrap();
+            info.held == 0 && info.waiting == 0
+        };
+        until("nothing is left", is_free).await;
+    }
 }
