@@ -226,8 +226,10 @@ pub(super) async fn jobs_are_listed_and_the_overdue_ones_first(backend: &dyn Bac
         jobs.into_iter().map(|job| job.name).collect::<Vec<_>>()
     };
     let all = names("job:*").await;
-    assert_eq!(all[..2], ["job:late", "job:fails"]);
     assert_eq!(set(all.iter().map(String::as_str)).len(), 5, "{all:?}");
+    // On a busy machine the last run is overdue, too.
+    let others: Vec<_> = all.iter().filter(|name| *name != "job:changed").collect();
+    assert_eq!(others[..2], ["job:late", "job:fails"]);
     assert_eq!(names("*").await.len(), 6);
     assert_eq!(names("oth?r").await, ["other"]);
     assert!(names("x*").await.is_empty());

@@ -350,8 +350,8 @@ fn waiting(take: Take) -> Take {
 }
 
 pub(super) async fn a_request_that_may_wait_is_told_its_time(backend: &dyn Backend) {
-    let (client, rate) = (Client::new(), Rate::per_second(4).burst(1));
-    let interval = Duration::from_millis(250);
+    let (client, rate) = (Client::new(), Rate::per_second(2).burst(1));
+    let interval = Duration::from_millis(500);
     takes(backend, &one(&client, rate)).await;
     let (first, second) = (waiting(one(&client, rate)), waiting(one(&client, rate)));
     let after = waits(backend, &[], std::slice::from_ref(&first)).await;
@@ -369,7 +369,9 @@ pub(super) async fn a_request_that_may_wait_is_told_its_time(backend: &dyn Backe
         takes(backend, take).await;
     }
     // One that may not wait so long has taken nothing.
-    let short = Take { wait: Duration::from_millis(1), ..one(&client, HOURLY.burst(1)) };
+    let slow = || part(&client, "total", HOURLY.burst(1), 1);
+    takes(backend, &slow()).await;
+    let short = Take { wait: Duration::from_millis(1), ..slow() };
     refused(backend, &short).await;
     assert!(!given_back(backend, &short).await);
 }
