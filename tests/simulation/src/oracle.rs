@@ -14,6 +14,7 @@ mod heard;
 mod known;
 mod limits;
 mod overview;
+mod promises;
 mod rates;
 mod repeats;
 mod requests;

@@ -46,7 +46,7 @@ fn first(stored: &Stored) -> Option<(Vec<u8>, bool)> {
 }
 
 /// Whether a waiter's request excludes none of the holders.
-fn could_have(stored: &Stored, id: &[u8], ask: &Ask<'_>) -> bool {
+pub(super) fn could_have(stored: &Stored, id: &[u8], ask: &Ask<'_>) -> bool {
     let Some(own) = ask.holder(id) else { return false };
     let mut others = stored.live().map(|it| it.holder);
     let is_kept = stored.record().is_some_and(|it| it.state() == b'K');

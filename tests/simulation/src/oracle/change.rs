@@ -34,6 +34,7 @@ impl<'a> Change<'a> {
             Self::marks,
             Self::memory,
             Self::forced,
+            Self::by_answers,
         ] {
             check(self, &mut found);
         }

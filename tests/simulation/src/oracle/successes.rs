@@ -93,6 +93,21 @@ impl Successes {
         let work = self.of.entry(change.place.clone()).or_default();
         work.excuse(change.before);
         let (mut found, now_ms) = (Vec::new(), change.before.now_ms);
+        let is_marked = change.before.done.as_ref() != change.after.done.as_ref();
+        for request in change.requests().filter(|_| verb == Verb::Complete) {
+            let id = request.id();
+            if is_marked && !change.before.has(id) {
+                found.push(format!("{} has not the lock, and marks the work as done", shown(id)));
+            }
+            let counts = |done: &[u8]| {
+                let until_ms = done.get(..13).and_then(super::format::number).unwrap_or(0);
+                done.ends_with(id) && i64::try_from(until_ms).is_ok_and(|until| until > now_ms)
+            };
+            let is_own = change.before.done.as_ref().is_some_and(|done| counts(&done.value));
+            if is_own && change.answer(request) != [1] {
+                found.push(format!("the success of {} is denied", shown(id)));
+            }
+        }
         for request in change.requests() {
             match (verb, &change.answer(request)[..]) {
                 (Verb::AcquireOnce, [1, token, ..]) => work.granted(request, *token, now_ms),

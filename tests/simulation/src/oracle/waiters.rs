@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::call::Verb;
 use super::change::{Change, Found, shown};
-use super::format::LIVE_MOST_MS;
+use super::format::{LIVE_MOST_MS, number};
 use super::stored::Live;
 
 /// The longest that a queue stays.
@@ -52,7 +52,13 @@ impl Change<'_> {
                 found.push(format!("the waiter {} has another position", shown(id)));
             }
         }
+        let done = self.after.done.as_ref().filter(|done| self.before.done.as_ref() != Some(*done));
+        let until_ms = done.and_then(|done| number(done.value.get(..13)?)).unwrap_or(0);
+        let is_done = i64::try_from(until_ms).is_ok_and(|until| until > now_ms);
         for (id, _, ask) in self.after.waiting() {
+            if self.verb() == Verb::Complete && is_done && ask.is_once {
+                found.push(format!("{} waits, and the work is done", shown(id)));
+            }
             let before = self.before.ask(id).map(|ask| ask.until_ms);
             if before.is_none() && !self.asks(id) {
                 found.push(format!("{} waits, and has not asked", shown(id)));

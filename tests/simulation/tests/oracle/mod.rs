@@ -1,5 +1,6 @@
 //! The oracle finds nothing where nothing is wrong, and mistakes where they are planted.
 
+mod designs;
 mod planted;
 mod successes;
 
