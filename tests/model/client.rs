@@ -151,7 +151,6 @@ impl Client {
                 self.stamp = Some(stamp);
                 self.phase = Phase::Asleep;
             }
-            // A refused request has left the queue, too.
             _ => self.finish(),
         }
     }

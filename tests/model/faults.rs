@@ -12,8 +12,6 @@ pub(crate) struct Faults {
     /// Acquisitions that are dropped.
     pub(crate) cancels: u8,
     pub(crate) failovers: u8,
-    /// Forced releases: only of locks with several holders.
-    pub(crate) forces: u8,
     /// Leases that are detached, for others to adopt.
     pub(crate) detaches: u8,
     /// Leases that go to another task of their client.
@@ -28,7 +26,6 @@ impl Faults {
         deaths: 0,
         cancels: 0,
         failovers: 0,
-        forces: 0,
         detaches: 0,
         turns: 0,
     };
@@ -38,7 +35,6 @@ impl Faults {
     pub(crate) const DEATH: Self = Self { deaths: 1, ..Self::NONE };
     pub(crate) const CANCEL: Self = Self { cancels: 1, ..Self::NONE };
     pub(crate) const FAILOVER: Self = Self { failovers: 1, ..Self::NONE };
-    pub(crate) const FORCE: Self = Self { forces: 1, ..Self::NONE };
     pub(crate) const DETACH: Self = Self { detaches: 1, ..Self::NONE };
     pub(crate) const TURN: Self = Self { turns: 1, ..Self::NONE };
     pub(crate) const EACH: Self =

@@ -37,9 +37,6 @@ pub(crate) enum Answer {
         stamp: Stamp,
     },
     NotHeld,
-    /// Busy, or it would wait for itself. Only requests that hold other leases, or do not wait, get
-    /// this.
-    Refused,
     /// Renewed, released, cancelled; or ended before.
     Done,
 }
