@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::live::Viewer;
-use super::{app, client_as, get, lock_page, send};
+use super::{app, app_with_force, client_as, get, lock_page, send};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -94,6 +94,40 @@ async fn it_can_be_nested_anywhere() {
             let target = followed(&missing, &link);
             assert_eq!(get(&app, &target).await.status, StatusCode::OK, "{missing}: {link}");
         }
+    }
+}
+
+/// Without JavaScript, links and forms sort and search the list, and lead to the form that takes a lock.
+#[tokio::test]
+async fn links_and_forms_do_all_but_the_live_part() {
+    let locks = Locks::in_memory();
+    let _lease = locks.mutex("order:42").owner("worker-1").ttl(LONG).lock().await.unwrap();
+    let _other = locks.mutex("invoice:1").ttl(LONG).lock().await.unwrap();
+    let app = app_with_force(&locks);
+    let open = async |page: &str| (page.to_owned(), get(&app, page).await.text);
+    let link = |(page, text): &(String, String), part: &str| {
+        let link = links(text).into_iter().find(|link| link.contains(part));
+        followed(page, &link.unwrap_or_else(|| panic!("{page} has no {part}: {text}")))
+    };
+    let list = open("/locks").await;
+    assert!(list.1.contains("<noscript><p class=\"hint\">Without JavaScript"), "{}", list.1);
+    let by_name = open(&link(&list, "sort=name")).await;
+    let reversed = open(&link(&by_name, "sort=-name")).await;
+    for (list, is_reversed) in [(by_name, false), (reversed, true)] {
+        let [invoice, order] = ["invoice:1", "order:42"].map(|name| list.1.rfind(name).unwrap());
+        assert_eq!(order < invoice, is_reversed, "{}", list.1);
+    }
+    assert!(list.1.contains("method=\"get\" action=\"./locks\"") && list.1.contains(" name=\"q\""));
+    let found = open("/locks?q=order&kind=").await;
+    assert!(!found.1.contains("invoice:1"), "{}", found.1);
+    let lock = open(&link(&found, "/lock?name=order%3A42")).await;
+    assert!(lock.1.contains("worker-1"), "{}", lock.1);
+    let form = open(&link(&lock, "/force?")).await;
+    // `force::a_lock_is_taken` sends these fields there.
+    assert_eq!(link(&form, "/force"), "/locks/force");
+    assert!(form.1.contains("<form class=\"force\" method=\"post\""), "{}", form.1);
+    for field in ["name", "token", "seen", "confirm", "reason"] {
+        assert!(form.1.contains(&format!(" name=\"{field}\"")), "{field}: {}", form.1);
     }
 }
 
