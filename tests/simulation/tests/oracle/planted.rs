@@ -39,7 +39,7 @@ pub(super) fn find_all(
 
 macro_rules! mistakes {
     ($($what:literal: $from:literal => $to:literal, $found:literal$(, $first:literal)?;)*) => {
-        &[$($crate::planted::Mistake {
+        &[$($crate::oracle::planted::Mistake {
             what: $what,
             from: $from,
             to: $to,
