@@ -12,7 +12,7 @@ use futures_util::future::LocalBoxFuture;
 use leasehold::store::quorum;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{Ask, Attempt, ClientId, Kind, Store};
-use leasehold::{LockError, LockKey, Locks};
+use leasehold::{LockError, LockKey, Locks, LocksBuilder};
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 
@@ -54,7 +54,7 @@ pub trait Deployment: Debug + Sized + Send + Sync + 'static {
     /// A client of it.
     fn locks(&self, prefix: &str) -> impl Future<Output = Result<Locks, LockError>> {
         async move {
-            let builder = Locks::builder().prefix(prefix).connect_timeout(SOON);
+            let builder = builder(prefix);
             builder.connect(&self.url(prefix).await).await
         }
     }
@@ -180,7 +180,7 @@ impl Deployment for OneByResp2 {
 
     /// A lock lingers once the second connection is there, which is made in the background.
     async fn locks(&self, prefix: &str) -> Result<Locks, LockError> {
-        let builder = Locks::builder().prefix(prefix).connect_timeout(SOON);
+        let builder = builder(prefix);
         let locks = builder.connect(&self.url(prefix).await).await?;
         until("the second connection is there", async || locks.gives_hints()).await;
         Ok(locks)
@@ -263,7 +263,7 @@ impl Deployment for OneLazily {
     }
 
     async fn locks(&self, prefix: &str) -> Result<Locks, LockError> {
-        let builder = Locks::builder().prefix(prefix).connect_timeout(SOON);
+        let builder = builder(prefix);
         builder.connect_lazy(&self.0.url())
     }
 }
@@ -341,6 +341,10 @@ async fn load_scripts(masters: &Masters) {
 
 /// The time-out of a server: the machine may be busy.
 const SOON: Duration = Duration::from_secs(5);
+
+fn builder(prefix: &str) -> LocksBuilder {
+    Locks::builder().prefix(prefix).command_timeout(SOON).connect_timeout(SOON)
+}
 
 fn settings(prefix: &str) -> Settings {
     Settings { command_timeout: SOON, connect_timeout: SOON, ..Settings::new(prefix) }
