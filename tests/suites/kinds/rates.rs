@@ -11,6 +11,7 @@ use leasehold::store::{Ask, NotAll, Take};
 use leasehold::{LockError, Locks, Rate};
 use leasehold_tests::requests::{self, redis_store};
 use leasehold_tests::server::Server;
+use leasehold_tests::waiting::work_for;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -58,7 +59,7 @@ async fn many_clients_keep_to_a_rate() {
                     match tokio::time::timeout(patience, limit.acquire()).await {
                         Ok(Ok(_)) => granted.push((sent, Instant::now())),
                         Ok(Err(LockError::RateLimited { retry_after, .. })) => {
-                            tokio::time::sleep(retry_after.min(SECOND / 10)).await;
+                            work_for(retry_after.min(SECOND / 10)).await;
                         }
                         Ok(Err(error)) => panic!("{error}"),
                         Err(_) => {}
