@@ -113,6 +113,16 @@ pub fn example(name: &str) -> Command {
     beside(&format!("examples/{name}"), "cargo build -p leasehold-examples --examples")
 }
 
+/// A program of the README, which `cargo test --workspace` has built beside the tests.
+///
+/// # Panics
+///
+/// If it was not built.
+#[must_use]
+pub fn first(name: &str) -> Command {
+    beside(name, "cargo build -p leasehold-quickstart")
+}
+
 fn beside(path: &str, build: &str) -> Command {
     let test = std::env::current_exe().expect("a test runs");
     let profile = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/test");

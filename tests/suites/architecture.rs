@@ -2,6 +2,7 @@
 //! `use` lines and paths of the code.
 
 mod arrows;
+mod crates;
 mod ratchet;
 mod waits;
 

@@ -6,7 +6,7 @@ mod idempotency;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_tests::process::{Process, example};
+use leasehold_tests::process::{Process, example, first};
 use leasehold_tests::server::Server;
 
 fn start(name: &str, server: &Server) -> Process {
@@ -44,6 +44,18 @@ fn sent_once(name: &str, server: &Server) -> BTreeSet<u64> {
 async fn marks(server: &Server) -> BTreeSet<String> {
     let mut keys = redis::cmd("KEYS");
     keys.arg("leasehold:done:*").query_async(&mut server.redis().await).await.unwrap()
+}
+
+/// With `REDIS_URL` set, the first programs of the README lock on that server. In memory:
+/// `examples/quickstart/output.rs`.
+#[tokio::test]
+async fn the_readmes_programs_lock_on_a_server() {
+    let server = Server::start();
+    let mut quickstart = Process::start(first("quickstart").env("REDIS_URL", server.url()));
+    let lines = quickstart.rest();
+    assert!(quickstart.is_success(), "{lines:?}");
+    assert_eq!(lines[0], "Locking on the Redis server of REDIS_URL.");
+    assert_eq!(lines.iter().filter(|line| line.ends_with("has charged it")).count(), 1);
 }
 
 /// Each tick that was due has a mark of its own.
