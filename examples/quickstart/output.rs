@@ -26,3 +26,8 @@ fn the_quickstart_charges_once() {
         assert_eq!(text.matches(line).count(), times, "{line}: {text}");
     }
 }
+
+#[test]
+fn the_program_of_the_readme_runs() {
+    assert_eq!(printed(env!("CARGO_BIN_EXE_five_minutes")), "invoice 42 is locked\n");
+}

@@ -13,8 +13,7 @@
 //!
 #![doc = include_str!("special.md")]
 //!
-//! The commands are of the repository; `bench` is `cargo bench -p leasehold-benches -- --quick --only`.
-//! Of several runs it is the least favourable figure. [Performance](guide/performance/index.html) says
+//! The commands are of the repository. [Performance](guide/performance/index.html) has more, and says
 //! where others are faster.
 //!
 //! # How to use it
@@ -140,6 +139,7 @@
 //! | `cluster` | no | a Redis Cluster as the store: URLs of several nodes, or of one |
 //! | `quorum` | no | `Locks::quorum`: several independent servers, of which a majority decides |
 //! | `doctor` | no | `Locks::diagnose`: what puts the locks at risk, or slows them down |
+//! | `calendar` | no | ticks by a calendar and a time zone: `Mutex::schedule`, and `schedule` of the attribute |
 //! | `faults` | no | `Locks::in_memory_with_faults`: a store that fails as a test wants it |
 //!
 //! The in-memory store needs no feature. Two things are crates of their own: the command
@@ -147,7 +147,9 @@
 //! locks](https://docs.rs/leasehold-console), a router for axum.
 //!
 //! # Options
-#![doc = include_str!("options.md")]
+//!
+//! [Options](guide/options/index.html) has the table, and says which of the attribute, the layer, a
+//! handle, a set and the tool has which.
 //!
 //! # Metrics
 //!

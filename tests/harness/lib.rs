@@ -57,6 +57,7 @@ mod pages {
         idempotency: "../../docs/guide/idempotency.md",
         ai_gateway: "../../docs/guide/ai-gateway.md",
         kinds: "../../docs/guide/kinds.md",
+        options: "../../docs/guide/options.md",
         long_work: "../../docs/guide/long-work.md",
         lingering: "../../docs/guide/lingering.md",
         command_line: "../../docs/guide/command-line.md",

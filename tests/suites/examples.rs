@@ -56,6 +56,9 @@ async fn the_readmes_programs_lock_on_a_server() {
     assert!(quickstart.is_success(), "{lines:?}");
     assert_eq!(lines[0], "Locking on the Redis server of REDIS_URL.");
     assert_eq!(lines.iter().filter(|line| line.ends_with("has charged it")).count(), 1);
+    let mut five_minutes = Process::start(first("five_minutes").env("REDIS_URL", server.url()));
+    assert_eq!(five_minutes.rest(), ["invoice 42 is locked"]);
+    assert!(five_minutes.is_success());
 }
 
 /// Each tick that was due has a mark of its own.

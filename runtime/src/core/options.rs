@@ -1,5 +1,4 @@
-//! The options of an acquisition, with their defaults and bounds.
-#![doc = include_str!("../options.md")]
+//! The options of an acquisition, with their defaults and bounds. `docs/guide/options.md` has the table.
 
 use std::time::Duration;
 

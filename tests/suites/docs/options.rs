@@ -10,6 +10,12 @@ use std::collections::BTreeMap;
 use self::option_rules::{ALL, Rule};
 use super::{quoted, read};
 
+/// The page with the tables.
+const PAGE: &str = "docs/guide/options.md";
+
+/// The page of the attribute.
+const MACRO: &str = "macros/src/distributed_lock.md";
+
 /// Everything about one option, with no blanks and no marks of comments.
 type Texts = BTreeMap<String, String>;
 
@@ -72,16 +78,9 @@ fn the_macros_have_the_same_rules() {
 
 #[test]
 fn each_table_has_the_ranges_and_the_exclusions() {
-    let of_rustdoc = rows(&read("runtime/src/options.md"), "| option | what |");
-    let tables = [
-        ("README.md", rows(&read("README.md"), "| option | what |")),
-        (
-            "macros/src/distributed_lock.md",
-            rows(&read("macros/src/distributed_lock.md"), "| argument | what |"),
-        ),
-    ];
-    let with_rustdoc = tables.into_iter().chain([("runtime/src/options.md", of_rustdoc.clone())]);
-    for (page, table) in with_rustdoc {
+    let of_all = rows(&read(PAGE), "| option | what |");
+    let of_macro = rows(&read(MACRO), "| argument | what |");
+    for (page, table) in [(PAGE, &of_all), (MACRO, &of_macro)] {
         for rule in &ALL {
             let row = table.get(rule.option);
             let row = row.unwrap_or_else(|| panic!("{page} has no row for {}", rule.option));
@@ -89,12 +88,50 @@ fn each_table_has_the_ranges_and_the_exclusions() {
         }
     }
     for rule in &ALL {
-        let row = &of_rustdoc[rule.option];
+        let row = &of_all[rule.option];
         for (other, _) in rule.not_with.iter().chain(rule.needs.as_slice()) {
             let other = format!("`{other}`");
             assert!(row.contains(&other), "the row of {} does not name {other}", rule.option);
         }
         assert_eq!(row.contains("mutex"), rule.is_for_mutexes, "{}: {row}", rule.option);
+    }
+}
+
+/// The table of the front doors says yes where the code has the option, and no elsewhere.
+#[test]
+fn the_table_of_doors_is_true() {
+    let common = read("runtime/src/api/lock_options.rs");
+    let common = common.split("macro_rules! common_setters").nth(1).expect("what all have");
+    let by_hand = read("runtime/src/api/mutex.rs") + common;
+    let set = read("runtime/src/api/multi_lock.rs") + common;
+    let layer = ["lock_layer.rs", "options.rs", "succeeding.rs"];
+    let layer: String =
+        layer.iter().map(|file| read(&format!("runtime/src/layer/{file}"))).collect();
+    let tool = read("cli/src/args/run.rs");
+    // The lists of setters; what a function of the request gives; the tool's arguments.
+    let has = |code: &str, option: &str| {
+        let setter = format!("{option};");
+        code.lines().any(|line| line.trim() == setter)
+            || code.contains(&format!("pub fn {option}_by"))
+            || code.contains(&format!("pub(crate) {option}: "))
+    };
+    let of_macro = rows(&read(MACRO), "| argument | what |");
+
+    let page = read(PAGE);
+    let doors = rows(&page, "| option | by hand |");
+    let all: Vec<_> = rows(&page, "| option | what |").into_keys().collect();
+    assert_eq!(all, doors.keys().cloned().collect::<Vec<_>>());
+    for (option, row) in &doors {
+        let says: Vec<_> = row.trim_matches('|').split('|').skip(1).collect();
+        let is_there = [
+            has(&by_hand, option),
+            of_macro.contains_key(option),
+            has(&layer, option),
+            has(&set, option),
+            has(&tool, option),
+        ];
+        let said: Vec<_> = says.iter().map(|cell| !cell.starts_with("no")).collect();
+        assert_eq!(said, is_there, "{PAGE}: {row}");
     }
 }
 

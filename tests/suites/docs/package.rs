@@ -25,14 +25,10 @@ fn packaged(readme: &str) -> String {
         }
     }
     let text = text
-        .replace(", or `cargo run --example axum_app`", "")
         .replace("`./tests/run simulate ", "the repository's `simulate ")
         .replace("`./tests/run soak ", "the repository's `soak ")
-        .replace(
-            "`bench` is `cargo bench -p leasehold-benches --",
-            "`bench` is the repository's `cargo bench -p leasehold-benches --",
-        )
-        .replace("[ARCHITECTURE.md](ARCHITECTURE.md)", "In the repository, `ARCHITECTURE.md`")
+        .replace("`cargo bench ", "the repository's `cargo bench ")
+        .replace("[ARCHITECTURE.md](ARCHITECTURE.md)", "in the repository, `ARCHITECTURE.md`")
         .replace("[CONTRIBUTING.md](CONTRIBUTING.md)", "`CONTRIBUTING.md`")
         .replace("[SECURITY.md](SECURITY.md)", "`SECURITY.md`");
     let mut parts = text.split("](docs/");
