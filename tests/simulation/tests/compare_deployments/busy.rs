@@ -5,8 +5,8 @@ use leasehold_simulation::server::Settings;
 use leasehold_simulation::server::core::Work;
 use leasehold_tests::server::Server;
 
-use crate::asking::Client;
 use super::real::Connection;
+use crate::asking::Client;
 
 /// Without the numbers of connections and versions.
 fn without_numbers(said: &str) -> String {

@@ -7,8 +7,8 @@ use leasehold_simulation::server::journal::ReplicaId;
 use leasehold_simulation::server::{Server as Simulated, Settings};
 use leasehold_tests::cluster::Cluster;
 
-use crate::asking::Client;
 use super::real::Connection;
+use crate::asking::Client;
 
 /// The masters are 0 to 2, and each has a replica, 3 more. The keys `{t}…` are in slot 15891, of
 /// the third master.

@@ -4,8 +4,8 @@ use leasehold_simulation::server::{Server as Simulated, Settings};
 use leasehold_tests::sentinel::until_linked;
 use leasehold_tests::server::{Server, free_port};
 
-use crate::asking::Client;
 use super::real::Connection;
+use crate::asking::Client;
 
 fn now_us() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

@@ -4,8 +4,8 @@ use leasehold_simulation::server::sentinel::Sentinel as Knows;
 use leasehold_simulation::server::{Server, Settings};
 use leasehold_tests::sentinel::{NAME, Sentinel};
 
-use crate::asking::Client;
 use super::real::Connection;
+use crate::asking::Client;
 
 /// The fields of maps that a simulated sentinel has, with their values, in its order.
 fn fields(said: &str, names: &[&str]) -> Vec<String> {
