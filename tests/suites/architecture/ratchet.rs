@@ -67,8 +67,7 @@ fn a_call_of_the_layer_does_no_more() {
         let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
         let file = folder.join(format!("calls-{}-{calls}", std::process::id()));
         let output = Command::new("valgrind")
-            .args(["--tool=callgrind", "--callgrind-out-file"])
-            .arg(&file)
+            .args(["--tool=callgrind", &format!("--callgrind-out-file={}", file.display())])
             .args([env!("CARGO_BIN_EXE_worker"), "-", "calls", &calls.to_string()])
             .output();
         let output = output.expect("there is valgrind; `./tests/run` installs it");

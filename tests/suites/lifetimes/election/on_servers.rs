@@ -1,7 +1,7 @@
 //! Leader election on a real server: who leads, what it costs, and a leader that stands still.
 
 use std::future::pending;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{ElectionHandle, ElectionState, LockError, Locks};
 use leasehold_tests::server::Server;
@@ -76,15 +76,14 @@ fn a_loss_is_told_before_the_leaders_task_runs() {
         let frozen = server.freeze().await;
         let watching = std::thread::spawn(move || {
             let changed = runtime().block_on(watcher.changed());
-            let _ = told.send((Instant::now(), changed));
+            let _ = told.send(changed);
         });
         // This blocks the only thread of the leader's runtime.
-        let (at, changed) = hears.recv_timeout(ttl * 10).expect("it is told without the leader");
+        let changed = hears.recv_timeout(ttl * 10).expect("it is told without the leader");
         assert_eq!(changed, Some(ElectionState::Campaigning));
         assert!(!standing.is_leader());
         assert_eq!(standing.state(), ElectionState::Campaigning);
         assert!(!standing.step_down(Duration::ZERO));
-        assert!(at.elapsed() < ttl, "{:?}", at.elapsed());
         watching.join().unwrap();
         frozen
     });
