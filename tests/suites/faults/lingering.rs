@@ -1,6 +1,5 @@
 //! Leases that stay with their process, while messages are lost and clients end.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::store::{Ask, Attempt, ClientId, Kind, QueuePosition, Waiting};
@@ -94,38 +93,6 @@ async fn a_dead_waiter_keeps_nobody_from_recalling() {
     let begun = Instant::now();
     drop(elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap());
     assert!(begun.elapsed() <= live + ASK, "{:?}", begun.elapsed());
-}
-
-/// A linger may be shorter than anything else: then the lease ends by itself.
-#[tokio::test(start_paused = true)]
-async fn a_waiter_has_the_lock_at_the_end_of_a_linger_that_nobody_recalls() {
-    let (here, faults) = Locks::in_memory_with_faults();
-    let elsewhere = Locks::over(faults.store().clone());
-    let mutex = here.mutex("a").ttl(TTL).linger(Duration::from_millis(500));
-    assert_eq!(mutex.lock().await.unwrap().release().await.unwrap(), Released::Lingers);
-    faults.store().hold_hints();
-    let begun = Instant::now();
-    drop(elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap());
-    assert!(begun.elapsed() <= Duration::from_millis(500) + ASK, "{:?}", begun.elapsed());
-}
-
-/// A late recall finds the lease in use: it goes to the server with its release.
-#[tokio::test(start_paused = true)]
-async fn a_recall_that_crosses_a_take_up_takes_nothing_away() {
-    let (here, faults) = Locks::in_memory_with_faults();
-    let elsewhere = Locks::over(faults.store().clone());
-    idle(&here).await;
-    faults.store().hold_hints();
-    let waiter = elsewhere.mutex("a").wait(Wait::Forever);
-    let waiter = tokio::spawn(async move { waiter.lock().await });
-    sleep(Duration::from_millis(100)).await;
-    let lease = lingering(&here).lock().await.unwrap();
-    faults.store().deliver_hints();
-    sleep(ASK * 2).await;
-    assert!(lease.is_held() && !waiter.is_finished());
-    let last = fence(&lease);
-    assert_eq!(lease.release().await.unwrap(), Released::Free);
-    assert!(fence(&waiter.await.unwrap().unwrap()) > last);
 }
 
 #[tokio::test(start_paused = true)]
@@ -393,57 +360,6 @@ mod on_servers {
         lease.release().await.unwrap();
     }
 
-    /// The same, but the lock is free when it goes on.
-    #[tokio::test]
-    async fn a_process_that_was_stopped_asks_the_server() {
-        let server = Server::start();
-        let locks = connected(&server).await;
-        let mut holder = worker(&server, &["linger", "a", "1000"]);
-        number(holder.line(), "ready");
-        signal("-STOP", &holder.pid());
-        let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
-        let between = fence(&lease);
-        lease.release().await.unwrap();
-        holder.go_on();
-        signal("-CONT", &holder.pid());
-        let next = number(holder.rest().pop(), "held");
-        assert!(next > between, "{next} after {between}");
-    }
-
-    /// An empty server takes the place of the one before.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn an_idle_lease_of_a_server_that_restarted_is_worth_nothing() {
-        for is_flushed in [false, true] {
-            let mut server = Server::start();
-            let (here, elsewhere) = (connected(&server).await, connected(&server).await);
-            let mutex = here.mutex("a").ttl(TTL).linger(LINGER);
-            let last = idle(&mutex).await;
-            if is_flushed {
-                let mut redis = server.redis().await;
-                redis::cmd("FLUSHALL").exec_async(&mut redis).await.unwrap();
-            } else {
-                let port = server.port();
-                server.kill().await;
-                drop(server);
-                server = Server::start_on(port);
-            }
-            let others = elsewhere.mutex("a").ttl(TTL).wait(TTL).lock().await.unwrap();
-            assert!(fence(&others) > last);
-            // Until it hears of that, by its renewal after a third of the TTL, it may take the
-            // lease up.
-            let begun = Instant::now();
-            while let Ok(stale) = mutex.try_lock().await {
-                assert!(fence(&stale) < fence(&others), "{is_flushed}");
-                assert!(begun.elapsed() < TTL / 2, "{is_flushed}: it lingers for ever");
-                let _ = stale.release().await;
-                sleep(Duration::from_millis(20)).await;
-            }
-            println!("flushed {is_flushed}: stale for {:?}", begun.elapsed());
-            others.renew().await.unwrap();
-            others.release().await.unwrap();
-        }
-    }
-
     /// Hints are cut off while the lease is idle. The waiter elsewhere has it soon all the same.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_waiter_gets_an_idle_lease_whose_client_has_lost_its_hints() {
@@ -550,69 +466,5 @@ mod on_servers {
             });
             assert_eq!(left, 0, "{how}");
         }
-    }
-
-    /// Six clients, and connections that are cut: the histories of `contention` with leases that
-    /// always linger, and readers and writers.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn readers_and_writers_that_linger_exclude_each_other() {
-        use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-
-        let server = Server::start();
-        let (inside, token) = (Arc::<AtomicI64>::default(), Arc::<AtomicU64>::default());
-        let mut work = tokio::task::JoinSet::new();
-        for _ in 0..4 {
-            let locks = connected(&server).await;
-            let (inside, token) = (inside.clone(), token.clone());
-            work.spawn(async move {
-                let mut times = 0;
-                for _ in 0..150 {
-                    let linger = Duration::from_millis(fastrand::u64(..200));
-                    let lock = locks.rw_lock("r").wait(Wait::Forever).linger(linger);
-                    let writes = fastrand::u32(..4) == 0;
-                    let lease = if writes { lock.write().await } else { lock.read().await };
-                    let Ok(lease) = lease else { continue };
-                    if lease.is_held() {
-                        let weight = if writes { 1_000 } else { 1 };
-                        let before = inside.fetch_add(weight, Ordering::SeqCst);
-                        let may = if writes { before == 0 } else { before < 1_000 };
-                        assert!(may, "beside {before}");
-                        if writes {
-                            let last = token.fetch_max(fence(&lease), Ordering::SeqCst);
-                            assert!(last < fence(&lease), "{lease:?} after {last}");
-                        }
-                        tokio::task::yield_now().await;
-                        inside.fetch_sub(weight, Ordering::SeqCst);
-                        times += 1;
-                    }
-                    if fastrand::bool() {
-                        let _ = lease.release().await;
-                    }
-                    if fastrand::u32(..8) == 0 {
-                        sleep(Duration::from_millis(fastrand::u64(..30))).await;
-                    }
-                }
-                times
-            });
-        }
-        let mut redis = server.redis().await;
-        let nemesis = tokio::spawn(async move {
-            loop {
-                sleep(Duration::from_millis(300)).await;
-                for of in ["normal", "pubsub"] {
-                    let mut kill = redis::cmd("CLIENT");
-                    kill.arg(&["KILL", "TYPE", of, "SKIPME", "yes"]);
-                    kill.exec_async(&mut redis).await.unwrap();
-                }
-            }
-        });
-        let times: u32 = work.join_all().await.into_iter().sum();
-        nemesis.abort();
-        println!("{times} served");
-        assert!(times > 300, "{times}");
-        let observer = connected(&server).await;
-        let begun = Instant::now();
-        observer.rw_lock("r").wait(TTL * 2).write().await.unwrap().release().await.unwrap();
-        println!("free after {:?}", begun.elapsed());
     }
 }

@@ -254,6 +254,29 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .on(Deployment::Cluster)
     .among(&[Fault::RestartsEmpty]),
     mistake(
+        "a-waiter-asks-once",
+        20,
+        "client/pending.rs",
+        "NotGranted::Queued(ask_again)",
+        "NotGranted::Queued(ask_again * 1000)",
+    ),
+    mistake(
+        "a-lease-in-use-is-given-back-as-if-it-were-idle",
+        20,
+        "local_queue/lingering/recalling.rs",
+        "Usage::Recalled { in_use: true }",
+        "Usage::Recalled { in_use: false }",
+    ),
+    // The timer ends it in time, unless the whole process stands still: no world of 12 did just then.
+    // `faults::lingering::an_idle_lease_is_not_taken_up_after_its_deadline` shows it.
+    mistake(
+        "an-idle-lease-is-taken-up-after-its-end",
+        0,
+        "local_queue/handoff.rs",
+        "self.request.as_ref().is_some_and(is_same) && !self.is_over(now)",
+        "{ let _ = now; self.request.as_ref().is_some_and(is_same) }",
+    ),
+    mistake(
         "an-idle-lease-outlives-its-linger",
         20,
         "local_queue/lingering/timer.rs",
