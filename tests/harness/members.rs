@@ -13,7 +13,8 @@ use leasehold::store::{
 };
 use leasehold::{Locks, Outcome, QuorumLocks};
 use tokio::runtime::Handle;
-use tokio::time::sleep;
+
+use crate::waiting::work_for;
 
 /// The time-out of a command.
 pub const TIME_OUT: Duration = Duration::from_millis(50);
@@ -173,7 +174,7 @@ impl Member {
 
 fn no_answer() -> StoreFuture<Answer> {
     Box::pin(async {
-        sleep(TIME_OUT).await;
+        work_for(TIME_OUT).await;
         Err(failure(Outcome::Unknown, "no answer in time"))
     })
 }
@@ -220,14 +221,14 @@ impl Store for Member {
             Some(Fault::Slow(time)) => {
                 let answer = state.store.send(command);
                 return Box::pin(async move {
-                    sleep(time).await;
+                    work_for(time).await;
                     answer.await
                 });
             }
             Some(Fault::Late(time)) => {
                 let (store, command) = (state.store.clone(), command.into_owned());
                 tokio::spawn(async move {
-                    sleep(time).await;
+                    work_for(time).await;
                     drop(store.send(command));
                 });
             }

@@ -16,21 +16,11 @@ const WAITING: &str = "harness/waiting.rs";
 /// The simulation has a clock of its own.
 const SIMULATION: &str = "simulation/";
 
-/// Files and folders that still do what is refused. Each is taken off with its last such use.
-const STILL: &[&str] = &[
-    "harness/members.rs",
-    "suites/conformance/",
-    "suites/faults/lingering.rs",
-    "suites/kinds/jobs.rs",
-    "suites/leases/election.rs",
-    "suites/multi/rates.rs",
-    "suites/seeds.rs",
-    "suites/state_machine/clock.rs",
-];
-
 /// Functions that run on a paused clock, though nothing in their file pauses it: with the reason.
-const PAUSED: &[(&str, &str, &str)] =
-    &[("harness/backend.rs", "pass", "`start` pauses the clock of each test of a store in memory")];
+const PAUSED: &[(&str, &str, &str)] = &[
+    ("harness/backend.rs", "pass", "`start` pauses the clock of each test of a store in memory"),
+    ("suites/kinds/jobs.rs", "an_hour_has_begun", "tests on a paused clock call it"),
+];
 
 /// How often each function uses `pass`. A new row needs a reason why no condition tells that enough time
 /// has gone by.
@@ -310,10 +300,6 @@ fn is_refused((file, it): &(String, Use)) -> bool {
     }
 }
 
-fn still(file: &str) -> Option<&'static str> {
-    STILL.iter().copied().find(|still| file.starts_with(still))
-}
-
 fn lines(uses: &[&(String, Use)]) -> String {
     let line = |(file, it): &&(String, Use)| format!("{file}:{} in `{}`", it.line, it.function);
     uses.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -321,9 +307,7 @@ fn lines(uses: &[&(String, Use)]) -> String {
 
 #[test]
 fn tests_wait_by_the_harness() {
-    let is_wrong = |found: &&(String, Use)| {
-        is_refused(found) && found.1.what != What::Timed && still(&found.0).is_none()
-    };
+    let is_wrong = |found: &&(String, Use)| is_refused(found) && found.1.what != What::Timed;
     let wrong: Vec<_> = ALL.iter().filter(is_wrong).collect();
     assert!(
         wrong.is_empty(),
@@ -334,9 +318,7 @@ fn tests_wait_by_the_harness() {
 
 #[test]
 fn no_test_asserts_that_something_took_little_time() {
-    let is_wrong = |found: &&(String, Use)| {
-        is_refused(found) && found.1.what == What::Timed && still(&found.0).is_none()
-    };
+    let is_wrong = |found: &&(String, Use)| is_refused(found) && found.1.what == What::Timed;
     let wrong: Vec<_> = ALL.iter().filter(is_wrong).collect();
     assert!(
         wrong.is_empty(),
@@ -348,10 +330,6 @@ fn no_test_asserts_that_something_took_little_time() {
 /// A row that allows nothing is taken off.
 #[test]
 fn each_exception_is_used() {
-    for folder in STILL {
-        let is_it = |found: &(String, Use)| still(&found.0) == Some(folder) && is_refused(found);
-        assert!(ALL.iter().any(is_it), "tests/{folder} does nothing that is refused any more");
-    }
     for (list, what) in [(PAUSED, What::Sleeps), (TIMED, What::Timed)] {
         for (file, function, why) in list {
             let is_it = |(of, it): &(String, Use)| {

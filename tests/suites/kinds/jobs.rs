@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use leasehold::{Fault, Job, LeaseHandle, LockError, Locks};
 use leasehold_tests::server::Server;
-use leasehold_tests::waiting::until;
+use leasehold_tests::waiting::{until, work_for};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -52,7 +52,7 @@ fn start(job: Job, runs: &Runs, lasts: Duration) -> tokio::task::JoinHandle<Resu
         job.run(|lease| {
             let runs = runs.clone();
             async move {
-                sleep(lasts).await;
+                work_for(lasts).await;
                 runs.note(&lease, true)
             }
         })
