@@ -191,7 +191,10 @@ impl Likeness {
     /// True if the tokens are the same or new in both, and in the same order.
     fn same_token(&mut self, name: &str, memory: u64, redis: u64) -> bool {
         let are_one = self.are_one(name, [memory, redis]);
-        self.tokens.entry(name.to_owned()).or_default().push((memory, redis));
+        let told = self.tokens.entry(name.to_owned()).or_default();
+        if told.last() != Some(&(memory, redis)) {
+            told.push((memory, redis));
+        }
         are_one
     }
 

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold::store::{
-    Adoption, Ask, Attempt, ClientInfo, Kind, Owner, QueuePosition, Repaired, Reply, Request,
-    Stamp, Store, StoreError, Success, Usage, Waiting,
+    Adoption, Ask, Attempt, ClientInfo, Kind, Owner, Repaired, Reply, Request, Stamp, Store,
+    StoreError, Success, Usage, Waiting,
 };
 
 use super::answers::Answer;
@@ -134,16 +134,6 @@ impl Command {
         match (answer, &self.what) {
             (Answer::Repaired(Repaired::Held { .. }), What::Repair(repair)) => Some(repair.lasts),
             _ => None,
-        }
-    }
-
-    /// True if it joins at the end of the queue, unless it is in the queue already.
-    pub(super) fn is_last(&self) -> bool {
-        match self.what {
-            What::Wait([Waiting { position, .. }, _]) => {
-                position == QueuePosition::New { age: Duration::ZERO }
-            }
-            _ => true,
         }
     }
 }
