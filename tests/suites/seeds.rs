@@ -14,7 +14,7 @@ use leasehold_tests::process::{Process, example};
 use leasehold_tests::server::Server;
 #[cfg(target_os = "linux")]
 use leasehold_tests::skew::Clock;
-use leasehold_tests::waiting::{until, until_some};
+use leasehold_tests::waiting::{until, until_outlived, until_some};
 use tokio::time::timeout;
 
 use crate::attribute::reentrant;
@@ -376,12 +376,10 @@ async fn renewal_keeps_a_long_task_covered() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
-    let begun = std::time::Instant::now();
     let mut waits = Command::new(env!("CARGO_BIN_EXE_worker"));
     let mut waits = Process::start(waits.args([&server.url(), "wait", "a"]));
     let task = lease.run(async {
-        let is_done = async || begun.elapsed() > TTL * 4 / 3 && lease.remaining() > TTL / 2;
-        until("the TTL is over, and the lease is renewed", is_done).await;
+        until_outlived(&lease, TTL).await;
         locks.inspect("a").await.unwrap()
     });
     let seen = task.await.expect("it ran to its end, under the lease");

@@ -30,6 +30,7 @@ const PASSES: &[(&str, &str, usize)] = &[
     ("suites/console/cost.rs", "a_hundred_thousand_locks", 1),
     ("suites/console/on_servers.rs", "fifty_viewers_cost_as_much_as_one", 1),
     ("suites/faults/idle.rs", "an_idle_lease_is_not_taken_up_a_second_after_a_flush", 1),
+    ("suites/state_machine/clock.rs", "a_servers_clock_goes_as_the_test_says", 1),
     ("suites/waiting/no_hints.rs", "a_lost_connection_for_hints_returns_during_a_wait", 1),
 ];
 

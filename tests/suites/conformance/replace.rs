@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use leasehold::{Lease, LeaseState, LockError, Locks, LossReason, Mutex};
 use leasehold_tests::backend::Backend;
+use leasehold_tests::waiting::OwnTime;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::{LONG, SHORT};
 
@@ -53,7 +54,7 @@ async fn granted(waiter: JoinHandle<Result<Lease, LockError>>) -> Lease {
 pub(super) async fn a_newer_run_takes_the_place(backend: &dyn Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
     let older = mutex(&here).lock().await.unwrap();
-    let (fence, begun) = (older.fence().unwrap(), Instant::now());
+    let (fence, begun) = (older.fence().unwrap(), OwnTime::begin());
     let newer = waiter(mutex(&elsewhere));
     assert_eq!(lost(&older).await, LossReason::Replaced);
     assert_eq!(older.state(), LeaseState::Lost(LossReason::Replaced));
@@ -66,7 +67,7 @@ pub(super) async fn a_newer_run_takes_the_place(backend: &dyn Backend) {
     let newer = granted(newer).await;
     assert!(newer.fence().unwrap() > fence && newer.is_held());
     if backend.store().gives_hints() {
-        assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
+        assert!(begun.passed() < LONG, "{:?}", begun.passed());
     }
     newer.release().await.unwrap();
 }

@@ -309,6 +309,7 @@ mod on_servers {
 
     use leasehold_tests::process::Process;
     use leasehold_tests::server::{Server, signal};
+    use leasehold_tests::waiting::{OwnTime, until_some};
 
     use super::*;
 
@@ -318,14 +319,12 @@ mod on_servers {
 
     /// Lets the lock linger. Nothing does before a connection for hints is open.
     async fn idle(mutex: &Mutex) -> u64 {
-        loop {
+        until_some("a lease lingers", async || {
             let lease = mutex.lock().await.unwrap();
             let last = fence(&lease);
-            if lease.release().await.unwrap() == Released::Lingers {
-                return last;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
+            (lease.release().await.unwrap() == Released::Lingers).then_some(last)
+        })
+        .await
     }
 
     fn worker(server: &Server, arguments: &[&str]) -> Process {
@@ -348,9 +347,9 @@ mod on_servers {
         let mut holder = worker(&server, &["linger", "a", "1500"]);
         let last = number(holder.line(), "ready");
         signal("-STOP", &holder.pid());
-        let begun = std::time::Instant::now();
+        let begun = OwnTime::begin();
         let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
-        let took = begun.elapsed();
+        let took = begun.passed();
         assert!(took <= Duration::from_millis(1_500) + ASK, "{took:?}");
         assert!(fence(&lease) > last);
         holder.go_on();
@@ -371,18 +370,14 @@ mod on_servers {
             let mut kill = redis::cmd("CLIENT");
             kill.arg(&["KILL", "TYPE", "pubsub"]);
             kill.exec_async(&mut server.redis().await).await.unwrap();
-            let begun = Instant::now();
+            let begun = OwnTime::begin();
             let lease = if is_try {
-                loop {
-                    if let Ok(lease) = elsewhere.mutex("a").try_lock().await {
-                        break lease;
-                    }
-                    sleep(Duration::from_millis(10)).await;
-                }
+                let mutex = elsewhere.mutex("a");
+                until_some("it is free", async || mutex.try_lock().await.ok()).await
             } else {
                 elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap()
             };
-            let took = begun.elapsed();
+            let took = begun.passed();
             println!("try {is_try}: after {took:?}");
             assert!(fence(&lease) > last);
             assert!(took <= ttl / 3 + ASK, "{is_try}: {took:?}");
@@ -423,8 +418,8 @@ mod on_servers {
             });
             let kept = has_client.then_some(locks);
             drop(users);
-            let begun = std::time::Instant::now();
             looking.block_on(async {
+                let begun = OwnTime::begin();
                 let others = connected(&server).await;
                 others
                     .mutex("a")
@@ -435,13 +430,9 @@ mod on_servers {
                     .release()
                     .await
                     .unwrap();
+                let took = begun.passed();
+                assert!(took < Duration::from_secs(1), "{has_client}: free after {took:?}");
             });
-            println!("client is there: {has_client}; free after {:?}", begun.elapsed());
-            assert!(
-                begun.elapsed() < Duration::from_secs(1),
-                "{has_client}: {:?}",
-                begun.elapsed()
-            );
             drop(kept);
         }
     }
