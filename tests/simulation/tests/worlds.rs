@@ -16,9 +16,9 @@ fn world(words: &[&str]) -> String {
 fn the_same_seed_gives_the_same_events() {
     for seed in 1..=4 {
         let seed = seed.to_string();
-        let once = world(&["--seed", &seed, "6", "--quiet"]);
+        let once = world(&["--seed", &seed, "3", "--quiet"]);
         assert!(once.contains(" grants, events "), "{once}");
-        assert_eq!(once, world(&["--seed", &seed, "6", "--quiet"]));
+        assert_eq!(once, world(&["--seed", &seed, "3", "--quiet"]));
     }
 }
 
