@@ -104,7 +104,8 @@ async fn a_returning_server_is_sent_the_cancels_it_missed() {
         sleep(SECOND).await;
         assert!(dead.log().contains(&"vote"));
         dead.revive();
-        sleep(SECOND).await;
+        // Pauses double while it is away: one is shorter than twice the outage.
+        sleep(2 * SECOND).await;
         assert_eq!(holding(&members, "a").await, 0, "{way}");
     }
 }
