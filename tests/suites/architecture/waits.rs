@@ -288,7 +288,7 @@ static ALL: LazyLock<Vec<(String, Use)>> = LazyLock::new(|| {
     all
 });
 
-/// True if the use is refused, unless its file still may.
+/// True if no list allows the use.
 fn is_refused((file, it): &(String, Use)) -> bool {
     let is_listed = |list: &[(&str, &str, &str)]| {
         list.iter().any(|&(of, name, _)| (of, name) == (&**file, &*it.function))
@@ -301,30 +301,31 @@ fn is_refused((file, it): &(String, Use)) -> bool {
     }
 }
 
-fn lines(uses: &[&(String, Use)]) -> String {
-    let line = |(file, it): &&(String, Use)| format!("{file}:{} in `{}`", it.line, it.function);
-    uses.iter().map(line).collect::<Vec<_>>().join("\n")
+/// Fails for each use that is refused and meant, with what to do in its place.
+fn refuse(is_meant: impl Fn(What) -> bool, instead: &str) {
+    let is_wrong = |found: &&(String, Use)| is_refused(found) && is_meant(found.1.what);
+    let wrong: Vec<_> = ALL
+        .iter()
+        .filter(is_wrong)
+        .map(|(file, it)| format!("{file}:{} in `{}`", it.line, it.function))
+        .collect();
+    assert!(wrong.is_empty(), "{instead}\n{}", wrong.join("\n"));
 }
 
 #[test]
 fn tests_wait_by_the_harness() {
-    let is_wrong = |found: &&(String, Use)| is_refused(found) && found.1.what != What::Timed;
-    let wrong: Vec<_> = ALL.iter().filter(is_wrong).collect();
-    assert!(
-        wrong.is_empty(),
-        "Await a condition, with `until` of tests/{WAITING}. If the time is that of work, take `work_for`.\n{}",
-        lines(&wrong)
+    refuse(
+        |what| what != What::Timed,
+        "Await a condition, with `until` of tests/harness/waiting.rs. If the time is that of work, take \
+         `work_for`.",
     );
 }
 
 #[test]
 fn no_test_asserts_that_something_took_little_time() {
-    let is_wrong = |found: &&(String, Use)| is_refused(found) && found.1.what == What::Timed;
-    let wrong: Vec<_> = ALL.iter().filter(is_wrong).collect();
-    assert!(
-        wrong.is_empty(),
-        "A busy machine fails this. Count commands, or compare with `OwnTime` of tests/{WAITING}.\n{}",
-        lines(&wrong)
+    refuse(
+        |what| what == What::Timed,
+        "A busy machine fails this. Count commands, or compare with `OwnTime` of tests/harness/waiting.rs.",
     );
 }
 
