@@ -33,6 +33,8 @@ pub struct Request {
     pub linger: Nanos,
     /// For how long a lease lasts at most, from its grant.
     pub max_hold: Option<Nanos>,
+    /// How long it stays in the queue at most, if that is bounded.
+    pub waits: Option<Nanos>,
     /// For how long its work counts as done, if it has no ticks.
     pub lasts: Option<Nanos>,
     /// When nobody polled its future, and whether it is one of several together.
@@ -157,6 +159,7 @@ impl History {
                     is_named: false,
                     is_renewed: false,
                     max_hold: None,
+                    waits: None,
                     lasts: None,
                     neglected: None,
                     asked: at,
@@ -174,6 +177,7 @@ impl History {
             }
             Line::Adopt { id, of } => self.note(&id, |request| request.adopts = Some(of)),
             Line::MaxHold { id, time } => self.note(&id, |request| request.max_hold = Some(time)),
+            Line::Waits { id, time } => self.note(&id, |request| request.waits = Some(time)),
             Line::Named { id } => self.note(&id, |request| request.is_named = true),
             Line::Renewed { id } => self.note(&id, |request| request.is_renewed = true),
             Line::Lasts { id, time } => self.note(&id, |request| request.lasts = Some(time)),

@@ -101,6 +101,13 @@ pub enum Line {
         /// The time, from the grant.
         time: Nanos,
     },
+    /// The request stays in the queue for this time at most. Later it asks as one that tries.
+    Waits {
+        /// The request.
+        id: String,
+        /// The time, from its beginning; zero if it only tries.
+        time: Nanos,
+    },
     /// The request says who its owner is. Owners of a read-write lock stand beside themselves.
     Named {
         /// The request.
@@ -256,6 +263,7 @@ impl fmt::Display for Line {
             }
             Self::Adopt { id, of } => write!(f, "adopt {id} {of}"),
             Self::MaxHold { id, time } => write!(f, "max-hold {id} {time}"),
+            Self::Waits { id, time } => write!(f, "waits {id} {time}"),
             Self::Named { id } => write!(f, "named {id}"),
             Self::Renewed { id } => write!(f, "renewed {id}"),
             Self::Lasts { id, time } => write!(f, "lasts {id} {time}"),
@@ -345,6 +353,7 @@ fn parse(words: &mut SplitAsciiWhitespace<'_>) -> Option<Line> {
         "dead" => Line::Dead { worker: next(words)?, at: next(words)?, was_planned: next(words)? },
         "stopped" => Line::Stopped { worker: next(words)?, from: next(words)?, to: next(words)? },
         "max-hold" => Line::MaxHold { id: next(words)?, time: next(words)? },
+        "waits" => Line::Waits { id: next(words)?, time: next(words)? },
         "named" => Line::Named { id: next(words)? },
         "neglected" => Line::Neglected {
             id: next(words)?,

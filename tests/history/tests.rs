@@ -333,6 +333,8 @@ fn a_grant_past_a_waiter_is_found() {
     let (first, second) = (wait("a:1", "m", 100, 5_000, "2"), wait("b:1", "m", 2_000, 3_000, "1"));
     let both = [first.clone(), second.clone()].concat();
     assert_one(&both, "order");
+    assert_one(&[&both, "waits a:1 3401ms\n"].concat(), "order");
+    assert_none(&[&both, "waits a:1 3400ms\n"].concat());
     assert!(check(&history(&both), None).wrong.is_empty(), "no order is promised");
     let in_vain = "ask a:1 100ms m Mutex 1 1 a 1000ms 0\n refused a:1 5000ms timed-out\n";
     assert_one(&[in_vain, &second].concat(), "order");
@@ -360,6 +362,8 @@ fn a_grant_past_a_waiter_is_found() {
         "fault Away 1000ms 1500ms 0 cut\n",
         // It waits for two locks.
         "ask a:2 100ms n Mutex 1 1 a 1000ms 0\n",
+        // It only tries, and waits for releases of its own process.
+        "waits a:1 0\n",
         "adopt b:1 c:1\n",
     ] {
         assert_none(&[&both, reason].concat());
@@ -429,7 +433,7 @@ fn broken_histories_are_found() {
 fn every_line_is_read_as_it_was_written() {
     let lines = "ask a:1 98 m Reentrant 1 3 me 1000 5\ngot a:1 1 -\ngot a:1 1 7\nheld a:1 1 2\n\
                  lost a:1 3\nend a:1 4\nfreed a:1 5 free\nrefused a:1 6 busy\ndone a:1 6 9\nadopt a:1 b:2\ndead a 7 false\n\
-                 stopped a 8 9\nstalled a 8 9\nmax-hold a:1 5\nnamed a:1\nrenewed a:1\nlasts a:1 400\n\
+                 stopped a 8 9\nstalled a 8 9\nmax-hold a:1 5\nwaits a:1 5\nnamed a:1\nrenewed a:1\nlasts a:1 400\n\
                  neglected a:1 7 9 true\nfault Behind 1 2 3 clock";
     for line in lines.lines() {
         assert_eq!(line.parse::<Line>().map(|line| line.to_string()), Ok(line.to_owned()));

@@ -204,6 +204,9 @@ impl Shared {
                 linger: nanos(wish.linger),
             });
         }
+        for (_, id) in &asked {
+            self.journal.note(&Line::Waits { id: id.clone(), time: nanos(wait) });
+        }
         if let Some(time) = wish.max_hold.map(nanos) {
             for (_, id) in &asked {
                 self.journal.note(&Line::MaxHold { id: id.clone(), time });

@@ -45,7 +45,9 @@ pub(super) fn check(history: &History, of_lock: &[&Request], queued: Nanos, verd
         let before = ended.entry(waiter.worker()).or_default();
         let queued = waiter.asked.max(*before) + queued;
         *before = (*before).max(waiter.last());
-        let end = answered(history, waiter);
+        // Its last question is a try: it may be answered later, as that waits for this client's releases.
+        let in_queue = waiter.waits.map_or(Nanos::MAX, |time| waiter.asked.saturating_add(time));
+        let end = answered(history, waiter).min(in_queue);
         // A set waits for one lock after the other.
         let is_alone = at_once[&(waiter.worker(), waiter.asked)] == 1;
         if !is_alone || !waits(waiter) || queued >= end {

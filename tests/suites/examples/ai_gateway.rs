@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use leasehold::{Locks, Rate};
 use leasehold_tests::process::{Process, example};
 use leasehold_tests::server::{Server, signal};
-use leasehold_tests::waiting::{until, work_for};
+use leasehold_tests::waiting::{until, until_some, work_for};
 use reqwest::{Client, Response};
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -530,8 +530,11 @@ async fn no_limit_is_exceeded_and_nothing_is_left() {
     let mut last = Vec::new();
     for app in 2..8 {
         let asked = Asked::new(&format!("pro-last-{app}"), "small", 20);
-        let begun = load.begin(&client, app, &asked).await.unwrap();
-        last.push(begun.unwrap());
+        // On a busy machine the server may answer too late, and a client is told to come again.
+        last.push(
+            until_some("a stream", async || load.begin(&client, app, &asked).await.unwrap().ok())
+                .await,
+        );
     }
     apps[2..].iter().for_each(|app| signal("-TERM", &app.pid()));
     for stream in last {

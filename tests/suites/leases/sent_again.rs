@@ -76,11 +76,10 @@ async fn until_idle(way: &Way, locks: &Locks, name: &str) {
 /// Holds a name in this way, drops that, and at once holds it in each way. So many commands after the drop
 /// are refused with this error. Says what was refused.
 async fn go_through(
-    (proxies, url): (&[Refusing], &str),
+    (proxies, locks): (&[Refusing], Locks),
     (count, error): (usize, Option<&str>),
     (first, ends): (&Way, Ends),
 ) -> Vec<String> {
-    let locks = Locks::connect(url).await.unwrap();
     let mut refused = Vec::new();
     for then in WAYS {
         let name = format!("{error:?}, {}, {}", first.0, then.0);
@@ -103,14 +102,18 @@ async fn go_through(
 /// Goes through all pairs. Each first way has a client of its own, so that only two commands are under
 /// way.
 async fn go_through_all(
-    to: (&[Refusing], &str),
+    (proxies, url): (&[Refusing], &str),
     count: usize,
     errors: &[Option<&str>],
     ends: Ends,
 ) {
     let firsts = || WAYS.iter().filter(|way| ends == Ends::Dropped || way.0.contains("linger"));
-    let pairs = errors.iter().flat_map(|error| firsts().map(move |way| (error, way)));
-    let all = pairs.map(|(error, way)| go_through(to, (count, *error), (way, ends)));
+    let mut all = Vec::new();
+    for (error, way) in errors.iter().flat_map(|error| firsts().map(move |way| (error, way))) {
+        // One after the other: so many that connect together would wait for each other.
+        let locks = Locks::connect(url).await.unwrap();
+        all.push(go_through((proxies, locks), (count, *error), (way, ends)));
+    }
     let refused: Vec<_> = join_all(all).await.into_iter().flatten().collect();
     assert!(refused.is_empty(), "{} were refused: {refused:#?}", refused.len());
 }

@@ -15,7 +15,7 @@ use super::kept::Neglect;
 use super::plan::Deployment;
 use super::shared::Shared;
 use super::version::Version;
-use super::wishes::{Guard, LONGEST_WAIT, Succeeds, Wish};
+use super::wishes::{Form, Guard, LONGEST_WAIT, Succeeds, Wish};
 use crate::clocks::Clocks;
 use crate::process;
 
@@ -190,6 +190,10 @@ impl Worker {
             for id in &ids {
                 self.note(Line::MaxHold { id: id.clone(), time });
             }
+        }
+        let wait = if wish.form == Form::Tries { Duration::ZERO } else { wish.wait };
+        for id in &ids {
+            self.note(Line::Waits { id: id.clone(), time: nanos(wait) });
         }
         if wish.is_named {
             for id in &ids {
