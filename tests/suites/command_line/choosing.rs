@@ -1,7 +1,7 @@
 //! One lock in trouble among many is found, and an outage hides nothing that was known.
 
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use leasehold::{Locks, Wait};
@@ -125,25 +125,31 @@ async fn an_outage_leaves_the_last_table() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let _lease = locks.mutex("order:42").ttl(Duration::from_secs(600)).lock().await.unwrap();
-    let mut watch = on_terminal(&server, &["watch", "--interval", "50ms"]);
-    let mut watch = watch.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut out, mut seen) = (watch.stdout.take().unwrap(), String::new());
-    let mut shows = |what: &str, out: &mut dyn Read| {
-        let mut part = [0; 4096];
-        until(what, || {
-            let length = out.read(&mut part).unwrap();
+    let start = || {
+        let mut watch = on_terminal(&server, &["watch", "--interval", "50ms"]);
+        watch.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    };
+    /// False if the tool has ended, as it does where the first connection takes too long.
+    fn shows(what: &str, watch: &mut Child) -> bool {
+        let (mut part, mut seen) = ([0; 4096], String::new());
+        loop {
+            let length = watch.stdout.as_mut().unwrap().read(&mut part).unwrap();
             seen += &String::from_utf8_lossy(&part[..length]);
             // One look after the other.
-            let last = seen.rsplit("\x1b[H").nth(1).unwrap_or_default().to_owned();
-            last.contains(what) && last.contains("order:42")
-        });
-        seen.clear();
-    };
-    shows("1 lock", &mut out);
+            let last = seen.rsplit("\x1b[H").nth(1).unwrap_or_default();
+            if length == 0 || last.contains(what) && last.contains("order:42") {
+                return length > 0;
+            }
+        }
+    }
+    let mut watch = start();
+    while !shows("1 lock", &mut watch) {
+        watch = start();
+    }
     let frozen = server.freeze().await;
-    shows("ago\u{1b}[K\r\nthe lock store", &mut out);
+    assert!(shows("ago\u{1b}[K\r\nthe lock store", &mut watch));
     drop(frozen);
-    shows("1 lock", &mut out);
+    assert!(shows("1 lock", &mut watch));
     watch.kill().unwrap();
     let _ = watch.wait();
 }

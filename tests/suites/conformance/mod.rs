@@ -277,16 +277,20 @@ async fn ask(
     backend.store().acquire(request, waiting).await.expect("the store answers")
 }
 
-/// Joins the queue, or asks again. Returns the answer.
+/// Joins the queue, or asks again; and again at once where the server says so, as after many dead. Returns
+/// the answer.
 async fn queued(
     backend: &dyn Backend,
     request: &Request,
     live: Duration,
     position: QueuePosition,
 ) -> (u64, Stamp, Duration) {
-    match ask(backend, request, live, position).await {
-        Attempt::Queued { position, until, ask_again } => (position, until, ask_again),
-        other => panic!("{other:?}"),
+    loop {
+        match ask(backend, request, live, position).await {
+            Attempt::Queued { position, until, ask_again } => return (position, until, ask_again),
+            Attempt::Busy { retry_after: Duration::ZERO, .. } => {}
+            other => panic!("{other:?}"),
+        }
     }
 }
 
