@@ -6,10 +6,11 @@ mod loss;
 mod max_hold;
 mod once;
 mod order;
+mod refusals;
 mod tokens;
 mod waiting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::history::{History, Request};
 use crate::judged::Judged;
@@ -40,12 +41,14 @@ pub fn check(history: &History, queued: Option<Nanos>) -> Verdict {
     answers::check(history, &mut verdict);
     loss::check(history, &mut verdict);
     max_hold::check(history, &mut verdict);
+    let at_once = at_once(history);
     for of_lock in by_lock(history).values() {
         exclusion::check(history, of_lock, &mut verdict);
         once::check(history, of_lock, &mut verdict);
         if let Some(queued) = queued {
-            order::check(history, of_lock, queued, &mut verdict);
+            order::check(history, of_lock, (&at_once, queued), &mut verdict);
         }
+        refusals::check(history, of_lock, &at_once, &mut verdict);
         tokens::check(history, of_lock, &mut verdict);
         waiting::check(history, of_lock, &mut verdict);
     }
@@ -58,4 +61,19 @@ fn by_lock(history: &History) -> BTreeMap<&str, Vec<&Request>> {
         locks.entry(&request.lock).or_default().push(request);
     }
     locks
+}
+
+/// How many requests each worker made at each time: those of one time are asked for together.
+type AtOnce<'a> = HashMap<(&'a str, Nanos), u32>;
+
+fn at_once(history: &History) -> AtOnce<'_> {
+    let mut at_once = AtOnce::new();
+    for request in &history.requests {
+        *at_once.entry((request.worker(), request.asked)).or_default() += 1;
+    }
+    at_once
+}
+
+fn is_alone(at_once: &AtOnce<'_>, request: &Request) -> bool {
+    at_once[&(request.worker(), request.asked)] == 1
 }

@@ -246,7 +246,7 @@ fn who_asks_for_several_together_waits_for_one() {
     let held = "ask a:1 80ms n Mutex 1 1 a 30000ms 0\n got a:1 82ms 1\n held a:1 82ms 29000ms\n\
                 end a:1 29000ms\n freed a:1 29000ms free\n";
     let ask = |id: &str, lock: &str| format!("ask {id} 90ms {lock} Mutex 1 1 b 1000ms 0\n");
-    let refused = |id: &str| format!("refused {id} 20000ms timed-out\n");
+    let refused = |id: &str| format!("refused {id} 20000ms gave-up\n");
     let one = [ask("b:1", "m"), refused("b:1")].concat();
     let other = [ask("b:2", "n"), refused("b:2")].concat();
     assert_one(&[held, &one].concat(), "waiting");
@@ -401,12 +401,38 @@ fn a_lease_beyond_its_max_hold_is_found() {
 #[test]
 fn unexpected_answers_are_found() {
     let asked = "ask a:1 98ms m Mutex 1 1 a 1000ms 0\n";
-    assert_one(&[asked, "refused a:1 100ms wrong-kind\n"].concat(), "answer");
+    let other = hold("b:1", "m", 90, 200, "7");
+    assert_one(&[&other, asked, "refused a:1 100ms wrong-kind\n"].concat(), "answer");
     assert_one(
         &[&hold("a:1", "m", 100, 200, "7"), "freed a:1 201ms wrong-kind\n"].concat(),
         "answer",
     );
     assert_one(&hold("a:1", "m", 100, 200, "-"), "answer");
+}
+
+/// It was told that others had the lock.
+#[test]
+fn a_refusal_for_nobody_s_sake_is_found() {
+    let refused =
+        |why: &str| format!("ask a:2 90000ms m Mutex 1 1 a 1000ms 0\n refused a:2 90001ms {why}\n");
+    let busy = refused("busy");
+    assert_one(&busy, "refusals");
+    assert_one(&[&*hold("b:1", "m", 100, 89_000, "7"), &busy].concat(), "refusals");
+    assert_none(&[&*hold("b:1", "m", 100, 90_001, "7"), &busy].concat());
+    // What the process itself has given back is no reason; what it holds is.
+    assert_one(&[&*hold("a:1", "m", 100, 89_999, "7"), &busy].concat(), "refusals");
+    assert_none(&[&*hold("a:1", "m", 100, 90_010, "7"), &busy].concat());
+    let unanswered = hold("a:1", "m", 100, 89_999, "7").replace("ms free", "ms store");
+    assert_none(&[&*unanswered, &busy].concat());
+    assert_none(&refused("store"));
+    for reason in ["fault Away 85001ms 86000ms 0 cut\n", "stopped a 86000ms 86001ms\n"] {
+        assert_none(&[&*busy, reason].concat());
+    }
+    // The place of a dead waiter.
+    let dead = "ask b:1 80000ms m Mutex 1 1 b 1000ms 0\n dead b 83000ms true\n";
+    assert_none(&[dead, &busy].concat());
+    // Of several together, another one may be taken.
+    assert_none(&[&*busy, "ask a:3 90000ms n Mutex 1 1 a 1000ms 0\n"].concat());
 }
 
 #[test]

@@ -100,6 +100,12 @@ impl LockKey {
         self
     }
 
+    /// Gives it the label of another key of the same lock.
+    pub(crate) fn label_as(&mut self, other: &Self) {
+        debug_assert_eq!(self.name, other.name, "the same lock");
+        self.label = other.label;
+    }
+
     /// Makes a store's key: `prefix:role:{name}`. No other function does.
     ///
     /// The role stands before the name, so that no name can look like another lock's second

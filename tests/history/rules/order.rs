@@ -10,8 +10,8 @@
 
 use std::collections::HashMap;
 
-use super::Verdict;
 use super::waiting::answered;
+use super::{AtOnce, Verdict, is_alone};
 use crate::history::{History, Request};
 use crate::line::{Kind, Nanos};
 
@@ -21,13 +21,17 @@ const IDLE: Nanos = 1_000_000_000;
 /// A grant is heard of this much later at most, if nothing is wrong.
 const NEWS: Nanos = 500_000_000;
 
+/// A client pauses before it connects again: so long after a fault it is there.
+const CONNECTS: Nanos = 1_000_000_000;
+
 /// A request is in the server's queue `queued` after it was asked for. Until then, those who had the lock
 /// before may hand it on inside their process: they begin no later than 20 ms after the grant.
-pub(super) fn check(history: &History, of_lock: &[&Request], queued: Nanos, verdict: &mut Verdict) {
-    let mut at_once = HashMap::<(&str, Nanos), u32>::new();
-    for request in &history.requests {
-        *at_once.entry((request.worker(), request.asked)).or_default() += 1;
-    }
+pub(super) fn check(
+    history: &History,
+    of_lock: &[&Request],
+    (at_once, queued): (&AtOnce<'_>, Nanos),
+    verdict: &mut Verdict,
+) {
     let neglected: Vec<_> = of_lock
         .iter()
         .filter_map(|it| it.neglected.map(|(from, to, _)| (it.worker(), from, to)))
@@ -49,8 +53,7 @@ pub(super) fn check(history: &History, of_lock: &[&Request], queued: Nanos, verd
         let in_queue = waiter.waits.map_or(Nanos::MAX, |time| waiter.asked.saturating_add(time));
         let end = answered(history, waiter).min(in_queue);
         // A set waits for one lock after the other.
-        let is_alone = at_once[&(waiter.worker(), waiter.asked)] == 1;
-        if !is_alone || !waits(waiter) || queued >= end {
+        if !is_alone(at_once, waiter) || !waits(waiter) || queued >= end {
             continue;
         }
         // Where there are always faults, this spares most of the work.
@@ -134,7 +137,7 @@ fn may_be_unaware(history: &History, of_lock: &[&Request], request: &Request) ->
 
 fn was_disturbed(history: &History, waiter: &Request, until: Nanos) -> bool {
     let overlaps = |from: Nanos, to: Nanos| from <= until && waiter.asked <= to;
-    history.faults.iter().any(|fault| overlaps(fault.from, fault.to))
+    history.faults.iter().any(|fault| overlaps(fault.from, fault.to + CONNECTS))
         || history
             .stops
             .iter()

@@ -86,7 +86,7 @@ fn is_gone(history: &History, request: &Request) -> bool {
 }
 
 /// The longest time in which the server may have regarded a request as a holder.
-fn may_hold(history: &History, request: &Request) -> (Nanos, Nanos) {
+pub(super) fn may_hold(history: &History, request: &Request) -> (Nanos, Nanos) {
     let answered = answered(history, request);
     let start = request.asked.max(answered.saturating_sub(NEWS));
     let was_freed = request.freed.as_ref().is_some_and(|(_, how)| how == "free");

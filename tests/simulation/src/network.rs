@@ -19,7 +19,7 @@ pub use self::host::{BEGINNING_US, Condition, Host};
 pub use self::links::{Cut, Fate, LONGEST_STALL, LinkFaults, Links};
 pub use self::stream::SimulatedConnection;
 use self::stream::{Pipe, Side, lock};
-use crate::oracle::{CLIENT, is_of};
+use crate::oracle::{self, CLIENT, is_of};
 use crate::server::session::SessionId;
 use crate::trace::Trace;
 
@@ -163,6 +163,28 @@ impl Network {
     /// The process whose client has made a request, if it has called a script.
     pub(crate) fn process_of(&self, request: &[u8]) -> Option<ProcessId> {
         self.clients.get(request.get(..CLIENT)?).copied()
+    }
+
+    /// How often calls of a process have made it hold a lock.
+    pub(crate) fn granted(&self, process: ProcessId, lock: &str) -> u64 {
+        let own = self.clients.iter().filter(|(_, of)| **of == process);
+        let of_client = |client: &[u8]| -> u64 {
+            self.hosts.values().map(|host| host.server.let_in(client, lock)).sum()
+        };
+        own.map(|(client, _)| of_client(client)).sum()
+    }
+
+    /// How many requests of a process hold locks, by the names of these, on the servers that are masters.
+    pub(crate) fn holders(&self, process: ProcessId) -> BTreeMap<String, usize> {
+        let mut holders = BTreeMap::new();
+        let is_up = |host: &&Host| host.server.is_master() && host.condition != Condition::Down;
+        for host in self.hosts.values().filter(is_up) {
+            for (lock, ids) in oracle::holders(&host.server.core().borrow()) {
+                let own = ids.iter().filter(|id| self.process_of(id) == Some(process)).count();
+                *holders.entry(lock).or_default() += own;
+            }
+        }
+        holders
     }
 
     /// True time.

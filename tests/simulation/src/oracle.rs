@@ -44,6 +44,7 @@ use self::limits::Limits;
 pub use self::overview::overview;
 use self::rates::{Pictures, Rates};
 use self::repeats::Repeats;
+pub(crate) use self::requests::holders;
 pub use self::requests::requests;
 use self::shadow::Around;
 use self::stored::{Place, Stored};
@@ -75,6 +76,8 @@ pub struct Oracle {
     pub violations: Vec<String>,
     /// The calls since they were last taken, in words; `None` if nobody reads them.
     told: Option<Vec<String>>,
+    /// How often calls have made requests of a client hold a lock.
+    granted: BTreeMap<(Vec<u8>, String), u64>,
     /// The clients that have made requests since they were last taken.
     callers: BTreeSet<Vec<u8>>,
     /// How often each of its rules has judged something.
@@ -215,6 +218,10 @@ impl Oracle {
                 .filter(|(place, after)| !after.is_foreign && !before.locks[*place].is_foreign);
             let changes: Vec<_> = ours.map(change).collect();
             for change in &changes {
+                for id in change.begins_to_hold() {
+                    let client = id[..CLIENT].to_vec();
+                    *self.granted.entry((client, change.place.name())).or_default() += 1;
+                }
                 self.appointments.note(change, before.now_us);
                 self.grants.note(change, core.journal.offset());
                 let verb = change.verb();
@@ -279,6 +286,11 @@ impl Oracle {
     /// How often something was taken from rates, and how often that was given back.
     pub(crate) fn of_rates(&self) -> (u64, u64) {
         (self.rates.takes, self.rates.given_back)
+    }
+
+    /// How often calls have made requests of a client hold a lock.
+    pub(crate) fn granted(&self, client: &[u8], lock: &str) -> u64 {
+        self.granted.get(&(client.to_vec(), lock.to_owned())).copied().unwrap_or_default()
     }
 
     /// How often work has succeeded that is to succeed once.

@@ -2,6 +2,7 @@
 //! must hold meanwhile. One number decides all of it.
 
 mod acquire;
+mod answers;
 mod claims;
 mod client;
 mod client_mistakes;
@@ -26,12 +27,12 @@ mod plan;
 #[cfg(test)]
 mod quiet;
 mod rates;
-mod refusals;
 mod rules;
 mod script_lines;
 mod servers;
 mod shared;
 mod standstill;
+mod told;
 mod told_losses;
 mod turns;
 mod upgrades;

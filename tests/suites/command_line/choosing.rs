@@ -120,6 +120,20 @@ pub(super) fn on_terminal(server: &Server, arguments: &[&str]) -> Command {
     command
 }
 
+/// False if the tool has ended, as it does where the first connection takes too long.
+fn shows(what: &str, watch: &mut Child) -> bool {
+    let (mut part, mut seen) = ([0; 4096], String::new());
+    loop {
+        let length = watch.stdout.as_mut().unwrap().read(&mut part).unwrap();
+        seen += &String::from_utf8_lossy(&part[..length]);
+        // One look after the other.
+        let last = seen.rsplit("\x1b[H").nth(1).unwrap_or_default();
+        if length == 0 || last.contains(what) && last.contains("order:42") {
+            return length > 0;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_leaves_the_last_table() {
     let server = Server::start();
@@ -129,19 +143,6 @@ async fn an_outage_leaves_the_last_table() {
         let mut watch = on_terminal(&server, &["watch", "--interval", "50ms"]);
         watch.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
     };
-    /// False if the tool has ended, as it does where the first connection takes too long.
-    fn shows(what: &str, watch: &mut Child) -> bool {
-        let (mut part, mut seen) = ([0; 4096], String::new());
-        loop {
-            let length = watch.stdout.as_mut().unwrap().read(&mut part).unwrap();
-            seen += &String::from_utf8_lossy(&part[..length]);
-            // One look after the other.
-            let last = seen.rsplit("\x1b[H").nth(1).unwrap_or_default();
-            if length == 0 || last.contains(what) && last.contains("order:42") {
-                return length > 0;
-            }
-        }
-    }
     let mut watch = start();
     while !shows("1 lock", &mut watch) {
         watch = start();

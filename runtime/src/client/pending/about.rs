@@ -14,8 +14,9 @@ impl PendingRequest {
         ttl == self.request.ttl || self.in_flight.unanswered_since().is_none()
     }
 
-    /// The same request for another acquisition, with its TTL.
-    pub(crate) fn with_ttl(mut self, ttl: Duration) -> Self {
+    /// The same request for another acquisition, with its label and its TTL.
+    pub(crate) fn continued(mut self, key: &LockKey, ttl: Duration) -> Self {
+        self.request.key.label_as(key);
         self.request.ttl = ttl;
         self
     }

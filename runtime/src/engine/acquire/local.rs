@@ -9,7 +9,6 @@ use super::schedule::AskSchedule;
 use crate::core::error::LockError;
 #[cfg(feature = "tower")]
 use crate::core::error::Step;
-#[cfg(feature = "tower")]
 use crate::core::key::LockKey;
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::Lease;
@@ -39,7 +38,7 @@ pub(crate) fn take_idle(
     client.limits.in_force(key, kind).ok()?;
     let begun = client.store.now();
     let idle = shared.queues.take_idle(key, kind, lasting(options, options.first_ttl()), begun)?;
-    let lease = lease_of(shared, idle, options)?;
+    let lease = lease_of(shared, idle, key, options)?;
     MeasuredAttempt::new(kind, key).end(|| client.elapsed(begun), &Ok(()));
     Some(lease.begin_hold())
 }
@@ -69,7 +68,7 @@ pub(super) fn enter(
     loop {
         match shared.queues.enter(spec, lasting(options, ttl), now) {
             Entry::Idle(idle) => {
-                if let Some(lease) = lease_of(shared, idle, options) {
+                if let Some(lease) = lease_of(shared, idle, &spec.key, options) {
                     return Entered::Leased(lease);
                 }
             }
@@ -94,7 +93,8 @@ pub(super) fn try_enter(
     match shared.queues.try_enter(spec, lasting(options, ttl), now) {
         TryEntry::Ask => Ok(Entered::Asks(())),
         TryEntry::Idle(idle) => {
-            Ok(lease_of(shared, idle, options).map_or(Entered::Asks(()), Entered::Leased))
+            let lease = lease_of(shared, idle, &spec.key, options);
+            Ok(lease.map_or(Entered::Asks(()), Entered::Leased))
         }
         TryEntry::Soon(waiter) => Ok(Entered::Waits(waiter)),
         // The time until a release is unknown, but a lease of this TTL would end by then.
@@ -130,18 +130,25 @@ pub(super) async fn wait_for_admission(
 pub(super) fn take_up(
     shared: &Arc<Shared>,
     admission: &mut Admission,
+    key: &LockKey,
     options: &Options,
 ) -> Option<Lease> {
-    let lease = lease_of(shared, admission.take_up()?, options);
+    let lease = lease_of(shared, admission.take_up()?, key, options);
     if lease.is_none() {
         admission.ask_instead();
     }
     lease
 }
 
-/// The lease of a grant that this process had before. `None` if it is over.
-pub(super) fn lease_of(shared: &Arc<Shared>, taken: TakenUp, options: &Options) -> Option<Lease> {
-    let TakenUp { grant, turn, activity: _activity } = taken;
+/// The lease of a grant that this process had before, perhaps under another label. `None` if it is over.
+fn lease_of(
+    shared: &Arc<Shared>,
+    taken: TakenUp,
+    key: &LockKey,
+    options: &Options,
+) -> Option<Lease> {
+    let TakenUp { mut grant, turn, activity: _activity } = taken;
+    grant.request.key.label_as(key);
     // It was taken up just now.
     let now = grant.times.sent;
     let lease = Lease::unless_over(shared, grant, now, Some(turn), options)?;

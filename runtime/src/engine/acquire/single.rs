@@ -126,7 +126,7 @@ fn acquire_since(
                 let wait = Wait::For(SOON);
                 let admission = wait_for_admission(&client.keeper.shutdown, waiter, wait, attempt);
                 if let Some(mut admission) = Box::pin(admission).await?
-                    && let Some(lease) = take_up(shared, &mut admission, options)
+                    && let Some(lease) = take_up(shared, &mut admission, &spec.key, options)
                 {
                     return Ok(lease);
                 }
@@ -161,11 +161,11 @@ fn acquire_since(
                     admission
                 }
             };
-            if let Some(lease) = take_up(shared, &mut admission, options) {
+            if let Some(lease) = take_up(shared, &mut admission, &spec.key, options) {
                 return Ok(lease);
             }
             let pending = match admission.inherit().filter(|pending| pending.can_use_ttl(ttl)) {
-                Some(pending) => pending.with_ttl(ttl),
+                Some(pending) => pending.continued(&spec.key, ttl),
                 None => PendingRequest::waiting(client, spec, ttl),
             };
             Acquisition { shared, pending: Some(pending), admission: Some(admission), attempt }

@@ -10,6 +10,12 @@ use super::format::{Holder, Mode, Record};
 const MANY: usize = 64;
 
 impl Change<'_> {
+    /// The requests of the call that hold after it, and did not before.
+    pub(super) fn begins_to_hold(&self) -> impl Iterator<Item = &[u8]> {
+        let ids = self.requests().map(Request::id);
+        ids.filter(|id| self.after.has(id) && !self.before.has(id))
+    }
+
     /// Nobody waits for what is free, or for a lease of its own owner; and whoever has ended, or would
     /// wait for itself, is gone.
     pub(super) fn by_answers(&self, found: &mut Found) {
@@ -18,7 +24,9 @@ impl Change<'_> {
             let asks = matches!(self.verb(), Verb::Acquire | Verb::AcquireOnce);
             let is_over = matches!(self.verb(), Verb::Release | Verb::Complete | Verb::Cancel)
                 || asks && code == Some(6);
-            if is_over && (self.after.has(id) || self.after.ask(id).is_some()) {
+            // Who holds is in no queue, unless somebody has deleted half of it by hand.
+            let is_left = self.after.ask(id).is_some() && !self.before.unpaired().contains(id);
+            if is_over && (self.after.has(id) || is_left) {
                 found.push(format!("{} is over, and still there", shown(id)));
             }
             let waits = asks && matches!(code, Some(0 | 5 | 8));

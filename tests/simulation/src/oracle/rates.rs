@@ -46,6 +46,8 @@ struct Taken {
     /// When it may begin.
     at_us: u64,
     weight_us: u64,
+    /// The burst of its version.
+    burst_us: u64,
 }
 
 /// Reads the rates of a call.
@@ -189,7 +191,7 @@ impl Rates {
 
     /// Notes that a request may begin at a time, and looks at each time that has this one in it.
     fn note(&mut self, part: &RatePart<'_>, at_us: u64) -> Option<String> {
-        let weight_us = part.weight_us;
+        let (weight_us, burst_us) = (part.weight_us, part.burst_us);
         let taken = &mut self.taken.entry(part.key.to_vec()).or_default().all;
         let kept = |it: &&Taken| number(self.now_us.unsigned_abs()) - number(it.at_us) < KEPT_US;
         if taken.iter().filter(kept).any(|it| it.id == part.id) {
@@ -197,18 +199,19 @@ impl Rates {
             return Some(format!("request {id} takes twice from a rate"));
         }
         let place = taken.partition_point(|it| it.at_us <= at_us);
-        taken.insert(place, Taken { id: part.id.to_vec(), at_us, weight_us });
+        taken.insert(place, Taken { id: part.id.to_vec(), at_us, weight_us, burst_us });
         if taken.len() > MOST {
             taken.pop_front();
         }
         self.takes += 1;
         for last in place.min(taken.len() - 1)..taken.len() {
-            let mut sum = 0;
+            // Versions disagree on the burst.
+            let (mut sum, mut most) = (0, 0);
             for first in (0..=last).rev() {
                 sum += taken[first].weight_us;
+                most = most.max(taken[first].burst_us);
                 let time = taken[last].at_us - taken[first].at_us;
-                if sum > part.burst_us.saturating_add(time) {
-                    let most = part.burst_us;
+                if sum > most.saturating_add(time) {
                     return Some(format!("{sum} us of a rate begin in {time} us, at most {most}"));
                 }
             }

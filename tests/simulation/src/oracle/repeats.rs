@@ -44,6 +44,10 @@ impl Repeats {
         }
         let locks = call.requests.iter().map(super::call::Request::id);
         let ids = locks.chain(call.parts.iter().map(|part| part.id));
+        // What fails together is sent again one by one, at once.
+        if is_failed && call.requests.len() > 1 {
+            return (0, None);
+        }
         if !is_failed {
             ids.for_each(|id| _ = self.failed.remove(id));
             return (0, None);

@@ -6,6 +6,13 @@ use super::overview::locks;
 use super::stored::{Place, Stored};
 use crate::server::core::Core;
 
+/// For each lock, by its name, the requests that hold it.
+pub(crate) fn holders(core: &Core) -> impl Iterator<Item = (String, BTreeSet<Vec<u8>>)> {
+    locks(core).map(|(place, stored)| {
+        (place.name(), stored.live().map(|it| it.holder.id.to_vec()).collect())
+    })
+}
+
 /// For each lock, by its name, the requests that hold it, are offered it, or wait for it. A dead waiter
 /// is left out.
 pub fn requests(core: &Core) -> Vec<(String, BTreeSet<Vec<u8>>)> {

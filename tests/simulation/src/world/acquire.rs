@@ -3,6 +3,7 @@
 use leasehold::{Lease, LeaseSet, LockError, Locks, Mutex, QuorumLocks, RwLock};
 use leasehold_history::Kind;
 
+use super::told::LABEL;
 use super::wishes::{Form, Guard, Part, Succeeds, Wish};
 
 impl Wish {
@@ -55,7 +56,7 @@ impl Wish {
             mutex = mutex.owner(&*self.owner);
         }
         if let Some(note) = self.note {
-            mutex = mutex.note(note).label("simulated");
+            mutex = mutex.note(note).label(LABEL);
         }
         match self.form {
             Form::Waits => mutex.lock().await,
@@ -68,7 +69,7 @@ impl Wish {
         let mutex = mutex.ttl(self.ttl).wait(self.wait).auto_renew(self.is_renewed);
         let mut mutex = mutex.max_hold(self.max_hold);
         if let Some(note) = self.note {
-            mutex = mutex.note(note).label("simulated");
+            mutex = mutex.note(note).label(LABEL);
         }
         match self.form {
             Form::Waits => mutex.lock().await,
@@ -87,7 +88,7 @@ impl Wish {
             permits = permits.owner(&*self.owner);
         }
         if let Some(note) = self.note {
-            permits = permits.note(note).label("simulated");
+            permits = permits.note(note).label(LABEL);
         }
         match (self.form, units) {
             (Form::Waits, 1) => permits.acquire().await,
@@ -113,7 +114,7 @@ impl Wish {
             lock = lock.owner(&*self.owner);
         }
         if let Some(note) = self.note {
-            lock = lock.note(note).label("simulated");
+            lock = lock.note(note).label(LABEL);
         }
         match (self.form, reads) {
             (Form::Waits, true) => lock.read().await,
@@ -135,7 +136,7 @@ impl Wish {
         let all = all.ttl(self.ttl).auto_renew(self.is_renewed).wait(self.wait);
         let mut all = all.max_hold(self.max_hold);
         if let Some(note) = self.note {
-            all = all.note(note).label("simulated");
+            all = all.note(note).label(LABEL);
         }
         match self.form {
             Form::Waits => all.lock().await,

@@ -16,6 +16,8 @@ struct Claim {
     /// How long its lease may stay with the process after its release.
     linger: Nanos,
     until: Option<Nanos>,
+    /// Its lease was let go to another process.
+    is_detached: bool,
 }
 
 /// The claims of all processes.
@@ -31,11 +33,15 @@ impl Claims {
     pub(super) fn note(&mut self, line: &Line) {
         match line {
             Line::Ask { id, lock, ttl, linger, .. } => {
-                let claim = Claim { lock: lock.clone(), ttl: *ttl, linger: *linger, until: None };
+                let (lock, ttl, linger) = (lock.clone(), *ttl, *linger);
+                let claim = Claim { lock, ttl, linger, until: None, is_detached: false };
                 self.0.entry(worker(id).to_owned()).or_default().insert(id.clone(), claim);
             }
             Line::Refused { id, at, .. } => self.end(id, |_| *at),
-            Line::Freed { id, at, how } if how == "detached" => self.end(id, |it| at + it.ttl),
+            Line::Freed { id, at, how } if how == "detached" => self.end(id, |it| {
+                it.is_detached = true;
+                at + it.ttl
+            }),
             Line::Freed { id, at, .. } => self.end(id, |it| at + it.linger),
             Line::Dead { worker, .. } => {
                 self.0.remove(worker);
@@ -44,10 +50,11 @@ impl Claims {
         }
     }
 
-    fn end(&mut self, id: &str, at: impl Fn(&Claim) -> Nanos) {
+    fn end(&mut self, id: &str, at: impl FnOnce(&mut Claim) -> Nanos) {
         let claim = self.0.get_mut(worker(id)).and_then(|of_worker| of_worker.get_mut(id));
         if let Some(claim) = claim {
-            claim.until = Some(at(claim) + NEWS);
+            let at = at(claim);
+            claim.until = Some(at + NEWS);
         }
     }
 
@@ -56,5 +63,12 @@ impl Claims {
         let Some(of_worker) = self.0.get_mut(worker) else { return 0 };
         of_worker.retain(|_, claim| claim.until.is_none_or(|until| now < until));
         of_worker.values().filter(|claim| claim.lock == lock).count()
+    }
+
+    /// How many leases of a process for a lock have gone to others, and may last.
+    pub(super) fn detached(&self, worker: &str, lock: &str, now: Nanos) -> usize {
+        let own = self.0.get(worker).into_iter().flat_map(BTreeMap::values);
+        let is_open = |it: &&Claim| it.until.is_none_or(|until| now < until);
+        own.filter(is_open).filter(|it| it.is_detached && it.lock == lock).count()
     }
 }

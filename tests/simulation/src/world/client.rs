@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{LockError, Locks, Mutex, QuorumLocks};
+use leasehold::{LockError, Locks, Mutex, QuorumLocks, ShutdownReport};
 
 use super::plan::Deployment;
 use super::version::USUAL_TTL;
@@ -15,11 +15,11 @@ pub(super) enum Client {
 }
 
 impl Client {
-    pub(super) async fn shut_down(&self) {
+    pub(super) async fn shut_down(&self) -> ShutdownReport {
         match self {
             Self::All(locks) => locks.shutdown().await,
             Self::Quorum(locks) => locks.shutdown().await,
-        };
+        }
     }
 
     pub(super) fn mutex(&self, name: &'static str) -> Mutex {

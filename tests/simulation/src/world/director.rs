@@ -13,13 +13,13 @@ use std::sync::Arc;
 use fastrand::Rng;
 use leasehold_history::{Effect, Line};
 
+use super::answers;
 use super::faults::Fault;
 use super::group_faults;
 use super::listeners::Listeners;
 use super::liveness::Liveness;
 use super::orphans::Orphans;
 use super::plan::{Deployment, Plan};
-use super::refusals;
 use super::servers::Servers;
 use super::shared::Shared;
 use super::version::Version;
@@ -32,6 +32,9 @@ const GRACE: Micros = 3_000_000;
 
 /// The links of a process, or the one to a server.
 type Link = (usize, Option<SocketAddr>);
+
+/// A server that has just started counts in a quorum only after the longest TTL.
+const COUNTS: Micros = 3_000_000;
 
 type Later = Box<dyn FnOnce(&mut Network)>;
 
@@ -69,6 +72,7 @@ impl Director {
         shared: Arc<Shared>,
         rng: Rng,
     ) -> Self {
+        let is_quorum = matches!(plan.deployment, Deployment::Quorum(_));
         Self {
             version: Version::first(plan.may_kill, plan.pace),
             plan,
@@ -81,7 +85,7 @@ impl Director {
             later: BTreeMap::new(),
             next_later: 0,
             links_until: BTreeMap::new(),
-            disturbed_until: 0,
+            disturbed_until: if is_quorum { COUNTS } else { 0 },
             refused_until: None,
             processes_disturbed_until: BTreeMap::new(),
             liveness: Liveness::default(),
@@ -257,7 +261,7 @@ impl Director {
         liveness.look(self);
         listeners.look(self);
         orphans.look(self);
-        refusals::look(self);
+        answers::look(self);
         (self.liveness, self.listeners, self.orphans) = (liveness, listeners, orphans);
     }
 

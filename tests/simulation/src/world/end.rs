@@ -63,8 +63,7 @@ pub(super) async fn ask_for_all(worker: Worker) {
             break;
         }
     }
-    worker.client.shut_down().await;
-    worker.shared.ended(&worker.name);
+    worker.ends().await;
 }
 
 /// The keys that are left when all leases and all clients are over, other than those that stay for

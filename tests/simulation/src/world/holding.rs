@@ -8,6 +8,7 @@ use leasehold::{Lease, LeaseHandle, LeaseState, LockError, LossReason, Released}
 use leasehold_history::{Line, Nanos};
 use tokio::time::sleep;
 
+use super::answers::{RELEASES, RENEWS};
 use super::client::Client;
 use super::kept::{Neglect, neglected};
 use super::plan::Deployment;
@@ -31,6 +32,7 @@ impl Worker {
         self.expect_open(wish, at, true);
         for lease in guard.leases() {
             let id = id_of(lease, ids, wish);
+            self.expect_label(lease, wish);
             let token = self.got_one(&lease.handle(), &id, at);
             // An adoption hands a grant on.
             if let Some(token) = token.filter(|_| self.deployment.syncs() && wish.ticket.is_none())
@@ -84,8 +86,13 @@ impl Worker {
         renews: bool,
     ) {
         let until = tokio::time::Instant::now() + time;
+        let since = now();
         loop {
             let is_lost = self.look(guard, ids, wish);
+            if wish.is_renewed && wish.max_hold.is_none() && wish.ticket.is_none() {
+                let leases = guard.leases();
+                leases.for_each(|lease| self.expect_renewed(lease, since, wish.ttl));
+            }
             let left = until.saturating_duration_since(tokio::time::Instant::now());
             if left.is_zero() || is_lost || self.is_ending() {
                 break;
@@ -180,10 +187,13 @@ impl Worker {
 
     /// Renews by hand.
     async fn renew(&self, guard: &Guard, id: &str) {
-        let renewed = match guard {
-            Guard::One(lease) => lease.renew().await,
-            Guard::All(leases) => leases.renew().await,
+        let renewed = async {
+            match guard {
+                Guard::One(lease) => lease.renew().await,
+                Guard::All(leases) => leases.renew().await,
+            }
         };
+        let renewed = self.asked(format!("a renewal of {id}"), RENEWS, renewed).await;
         if let Err(error) = renewed {
             let why = reason(&error);
             if !["lost", "dropped", "store", "quorum"].contains(&&*why) {
@@ -214,7 +224,9 @@ impl Worker {
                 _ => self.release(*lease, &ids[0], wish, rng).await,
             },
             Guard::All(leases) => {
-                leases.release().await.map_or_else(|error| reason(&error), |()| "free".to_owned())
+                let call = format!("the release of {}", ids.join(", "));
+                let released = self.asked(call, RELEASES, leases.release()).await;
+                released.map_or_else(|error| reason(&error), |()| "free".to_owned())
             }
         };
         let at = now();
@@ -228,7 +240,7 @@ impl Worker {
         let release =
             async { if is_now { lease.release_now().await } else { lease.release().await } };
         let Some(neglect) = neglect else {
-            let how = release.await;
+            let how = self.asked(format!("the release of {id}"), RELEASES, release).await;
             if is_now && matches!(how, Ok(Released::Lingers)) {
                 self.says_wrongly("it lingers, and was to be free", id);
             }
@@ -245,7 +257,7 @@ impl Worker {
 
     /// Lets the lease go to another process.
     async fn detach(&self, lease: Lease, id: &str, wish: &Wish) -> String {
-        match lease.detach().await {
+        match self.asked(format!("the ticket of {id}"), RELEASES, lease.detach()).await {
             Ok(ticket) => {
                 self.shared.put_ticket(Travelling {
                     part: wish.parts[0],
@@ -267,7 +279,7 @@ impl Worker {
         if tick.is_some() != matches!(succeeds, Succeeds::OncePer(_)) {
             self.says_wrongly("work has a tick, or has none", id);
         }
-        match lease.complete().await {
+        match self.asked(format!("the completion of {id}"), RELEASES, lease.complete()).await {
             Ok(()) => {
                 let tick = tick.unwrap_or(UNIX_EPOCH);
                 let tick = tick.duration_since(UNIX_EPOCH).expect("after 1970");

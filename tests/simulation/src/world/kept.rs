@@ -27,7 +27,7 @@ enum First {
 pub(super) struct Neglect {
     first: First,
     /// For how long it is then left alone.
-    time: Duration,
+    pub(super) time: Duration,
     /// It is dropped after that.
     is_dropped: bool,
 }

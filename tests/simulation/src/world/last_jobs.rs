@@ -67,8 +67,7 @@ impl Worker {
                 () = self.shared.ending(&self.name) => {}
             }
         }
-        self.client.shut_down().await;
-        self.shared.ended(&self.name);
+        self.ends().await;
     }
 
     /// Lets the job run again, and asks until that is answered.
@@ -77,8 +76,7 @@ impl Worker {
             while locks.run_again(JOB, &self.name, "a test").await.is_err() {}
         }
         self.shared.note_asked_again(process::now());
-        self.client.shut_down().await;
-        self.shared.ended(&self.name);
+        self.ends().await;
     }
 }
 

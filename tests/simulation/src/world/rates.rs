@@ -9,6 +9,7 @@ use leasehold::{LockError, Locks, Rate};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
+use super::answers::ACQUIRES;
 use super::director::Director;
 use super::turns::{Worker, millis};
 
@@ -36,13 +37,15 @@ impl Worker {
         };
         let is_alone = rng.u8(..4) > 0;
         let ask = async || {
-            if is_alone {
-                locks.rate(name, rate).wait(wait).acquire_many(weight).await.map(|_| 1)
-            } else {
+            let take = async {
+                if is_alone {
+                    return locks.rate(name, rate).wait(wait).acquire_many(weight).await.map(|_| 1);
+                }
                 let set =
                     locks.together().rate(RATES[0].0, RATES[0].1).rate(RATES[1].0, RATES[1].1);
                 set.wait(wait).lock().await.map(|set| set.rates().len() as u64)
-            }
+            };
+            self.asked(format!("a take of {name}"), ACQUIRES.after(wait), take).await
         };
         // Several at once may share a call of a script.
         let count = rng.u8(1..=4);

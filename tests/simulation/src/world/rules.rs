@@ -27,7 +27,7 @@ fn single(deployment: Deployment) -> bool {
     deployment == Single
 }
 
-const RULES: [Rule; 36] = [
+const RULES: [Rule; 41] = [
     // tests/history
     ("answer", all, OFTEN),
     ("exclusion", all, OFTEN),
@@ -37,6 +37,7 @@ const RULES: [Rule; 36] = [
     ("once", ordered, OFTEN),
     ("once: lasts", ordered, OFTEN),
     ("order", ordered, SELDOM),
+    ("refusals", all, OFTEN),
     ("token", all, OFTEN),
     ("waiting", all, VERY_RARELY),
     // The worlds' own
@@ -45,15 +46,19 @@ const RULES: [Rule; 36] = [
     ("belief", single, OFTEN),
     ("closed", ordered, RARELY),
     ("idle", ordered, SELDOM),
+    ("in time", all, OFTEN),
     ("job", ordered, OFTEN),
     ("listeners", ordered, OFTEN),
     ("liveness", ordered, RARELY),
     ("orphans", all, OFTEN),
     ("own limit", ordered, RARELY),
     ("rate", ordered, OFTEN),
+    ("renewed", all, OFTEN),
     ("runs again", ordered, OFTEN),
+    ("shutdown", ordered, RARELY),
     ("store", all, OFTEN),
     ("sync", Deployment::syncs, OFTEN),
+    ("told", all, OFTEN),
     ("told losses", single, SELDOM),
     ("used rates", ordered, OFTEN),
     // Of the oracle that looks at each call

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use leasehold_history::{Effect, History, Line, Nanos, Request, Verdict};
 use tokio::sync::watch;
 
+use super::answers::{Answer, Overdue};
 use super::claims::Claims;
 use super::job_runs::JobRuns;
 use super::wishes::Travelling;
@@ -23,12 +24,16 @@ pub(super) struct Shared {
 struct State {
     history: History,
     claims: Claims,
-    /// The requests that were answered since somebody looked, and whether the store has failed them.
-    answered: Vec<(String, bool)>,
-    /// The requests whose futures were not polled for some time.
-    unpolled: BTreeSet<String>,
+    /// The calls that were answered since somebody looked.
+    answers: Vec<Answer>,
+    /// The leases that were near their ends since somebody looked, though they are renewed.
+    overdue: Vec<Overdue>,
+    /// When processes stood still.
+    stops: Vec<(String, Nanos, Nanos)>,
     /// A server may have forgotten something, or its clock was set.
     was_forgotten: bool,
+    /// What had ended may count again: a clock was set back, or another server took over.
+    may_have_revived: bool,
     trace: Trace,
     /// The locks whose limits an operator changes.
     operated: BTreeSet<&'static str>,
@@ -51,9 +56,11 @@ impl Shared {
         let state = State {
             history: History::default(),
             claims: Claims::default(),
-            answered: Vec::new(),
-            unpolled: BTreeSet::new(),
+            answers: Vec::new(),
+            overdue: Vec::new(),
+            stops: Vec::new(),
             was_forgotten: false,
+            may_have_revived: false,
             trace,
             operated: BTreeSet::new(),
             closed: BTreeMap::new(),
@@ -77,14 +84,12 @@ impl Shared {
         let mut state = self.state();
         state.trace.say(at, &line.to_string());
         state.claims.note(&line);
-        if let Line::Refused { id, why: how, .. } | Line::Freed { id, how, .. } = &line {
-            state.answered.push((id.clone(), matches!(&**how, "store" | "quorum")));
-        }
         if let Line::Fault { effect, .. } = &line {
             state.was_forgotten |= *effect != Effect::Away;
+            state.may_have_revived |= matches!(effect, Effect::Behind | Effect::Replaced);
         }
-        if let Line::Neglected { id, .. } = &line {
-            state.unpolled.insert(id.clone());
+        if let Line::Stopped { worker, from, to } | Line::Stalled { worker, from, to } = &line {
+            state.stops.push((worker.clone(), *from, *to));
         }
         state.history.add(line);
     }
@@ -121,18 +126,39 @@ impl Shared {
         self.state().asked_again
     }
 
-    /// The requests that were answered since the last call, and whether the store has failed them. Left out are
-    /// those whose futures were not polled: a grant of a quorum may have ended meanwhile.
-    pub(super) fn take_answered(&self) -> Vec<(String, bool)> {
-        let mut state = self.state();
-        let mut answered = std::mem::take(&mut state.answered);
-        answered.retain(|(id, _)| !state.unpolled.contains(id));
-        answered
+    pub(super) fn note_answer(&self, answer: Answer) {
+        self.state().answers.push(answer);
+    }
+
+    /// The calls that were answered since the last time.
+    pub(super) fn take_answers(&self) -> Vec<Answer> {
+        std::mem::take(&mut self.state().answers)
+    }
+
+    pub(super) fn note_overdue(&self, overdue: Overdue) {
+        self.state().overdue.push(overdue);
+    }
+
+    /// The leases that were near their ends since the last time.
+    pub(super) fn take_overdue(&self) -> Vec<Overdue> {
+        std::mem::take(&mut self.state().overdue)
+    }
+
+    /// For how long a process stood still in this time.
+    pub(super) fn stood_still(&self, process: &str, from: Nanos, to: Nanos) -> Nanos {
+        let state = self.state();
+        let own = state.stops.iter().filter(|(name, ..)| name == process);
+        own.map(|(_, begun, over)| (*over).min(to).saturating_sub((*begun).max(from))).sum()
     }
 
     /// True once a server may have forgotten something, or its clock was set.
     pub(super) fn was_forgotten(&self) -> bool {
         self.state().was_forgotten
+    }
+
+    /// True once what had ended may count again.
+    pub(super) fn may_have_revived(&self) -> bool {
+        self.state().may_have_revived
     }
 
     /// Lets an operator change the limit of a lock, unless another does.
@@ -230,6 +256,11 @@ impl Shared {
     /// How many requests of a process for a lock its server may have.
     pub(super) fn claims(&self, process: &str, lock: &str, now: Micros) -> usize {
         self.state().claims.count(process, lock, now * 1_000)
+    }
+
+    /// How many leases of a process for a lock have gone to others, and may last.
+    pub(super) fn detached(&self, process: &str, lock: &str, now: Nanos) -> usize {
+        self.state().claims.detached(process, lock, now)
     }
 
     /// A process has ended in order.

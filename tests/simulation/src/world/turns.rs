@@ -10,12 +10,14 @@ use leasehold_history::{Line, Nanos};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::answers::{ACQUIRES, SHUTS_DOWN};
 use super::client::Client;
 use super::kept::Neglect;
 use super::plan::Deployment;
 use super::shared::Shared;
+use super::told::Before;
 use super::version::Version;
-use super::wishes::{Form, Guard, LONGEST_WAIT, Succeeds, Wish};
+use super::wishes::{Guard, LONGEST_WAIT, Succeeds, Wish};
 use crate::clocks::Clocks;
 use crate::process;
 
@@ -70,8 +72,15 @@ impl Worker {
                 worker.shared.violation(format!("{}: a task panicked: {error}", worker.name));
             }
         }
-        worker.client.shut_down().await;
-        worker.shared.ended(&worker.name);
+        worker.ends().await;
+    }
+
+    /// Shuts the client down, when nothing is held any more.
+    pub(super) async fn ends(&self) {
+        let shut_down = async { Ok(self.client.shut_down().await) };
+        let report = self.asked("the shutdown".to_owned(), SHUTS_DOWN, shut_down).await;
+        self.expect_shut_down(&report.expect("it is no error"));
+        self.shared.ended(&self.name);
     }
 
     pub(super) fn is_ending(&self) -> bool {
@@ -143,9 +152,12 @@ impl Worker {
             1 => millis(rng, 0..6),
             _ => LONGEST_WAIT * 4,
         };
-        let ids = self.ask(wish);
+        let (before, ids) = (Before::of(wish), self.ask(wish));
         let neglect = Neglect::random(rng);
-        let request = self.ask_neglectfully(self.client.acquire(wish), neglect, (&ids, wish));
+        let bound = ACQUIRES.after(wish.waits());
+        let bound = neglect.map_or(bound, |it| bound.neglected(it.time));
+        let call = self.asked(ids.join(", "), bound, Box::pin(self.client.acquire(wish)));
+        let request = self.ask_neglectfully(call, neglect, (&ids, wish));
         let ended = tokio::select! {
             ended = timeout(patience, request) => ended.ok().flatten(),
             () = self.shared.ending(&self.name) => None,
@@ -157,6 +169,7 @@ impl Worker {
                 return Some((guard, ids));
             }
             Some(Err(error)) => {
+                self.expect_true(wish, &error, &before);
                 if matches!(error, LockError::Closed { .. }) {
                     self.expect_open(wish, at, false);
                 }
@@ -191,9 +204,8 @@ impl Worker {
                 self.note(Line::MaxHold { id: id.clone(), time });
             }
         }
-        let wait = if wish.form == Form::Tries { Duration::ZERO } else { wish.wait };
         for id in &ids {
-            self.note(Line::Waits { id: id.clone(), time: nanos(wait) });
+            self.note(Line::Waits { id: id.clone(), time: nanos(wish.waits()) });
         }
         if wish.is_named {
             for id in &ids {

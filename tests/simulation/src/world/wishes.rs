@@ -239,6 +239,11 @@ impl Wish {
         }
     }
 
+    /// How long it waits for others.
+    pub(super) fn waits(&self) -> Duration {
+        if self.form == Form::Tries { Duration::ZERO } else { self.wait }
+    }
+
     /// Takes over a lease.
     pub(super) fn adopt(travelling: Travelling) -> Self {
         let (part, ttl) = (travelling.part, travelling.ttl);

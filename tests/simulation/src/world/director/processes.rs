@@ -160,8 +160,7 @@ impl Director {
             if let Client::All(locks) = &worker.client {
                 let _ = locks.force_release(name).await;
             }
-            worker.client.shut_down().await;
-            worker.shared.ended(&worker.name);
+            worker.ends().await;
         });
         self.say(&format!("{} frees {name}", process.name));
         self.processes.push(process);

@@ -1,0 +1,159 @@
+//! What callers are told, and after how long.
+//!
+//! A call ends by its wait and a bound, whatever fails, and sooner if nothing does. No call fails because of
+//! its servers while nothing is wrong with them, nor with its process: a client that has lost its way and
+//! finds none back is seen by that.
+
+use std::time::Duration;
+
+use leasehold::{Lease, LockError};
+use leasehold_history::Nanos;
+
+use super::director::Director;
+use super::turns::{Worker, nanos, now};
+use crate::network::Micros;
+
+/// For so long nothing is said after something was wrong, beside what is not promised anyway.
+const SETTLED: Micros = 1_000_000;
+
+/// A command and its answer travel for so long, with others before them.
+const TRAVELS: Duration = Duration::from_millis(60);
+
+/// How long a call may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    /// It may wait for others, by the clock of its process.
+    wait: Duration,
+    /// What it may take beyond its wait if something is wrong, and if nothing is.
+    troubled: Duration,
+    well: Duration,
+    /// Its future is left alone for some time, which is part of its wait.
+    is_neglected: bool,
+}
+
+impl Bound {
+    /// That of a call whose future is left alone for so long.
+    pub(super) fn neglected(self, time: Duration) -> Self {
+        Self { wait: self.wait + time, is_neglected: true, ..self }
+    }
+
+    /// That of a call which also waits for others.
+    pub(super) fn after(self, wait: Duration) -> Self {
+        Self { wait, ..self }
+    }
+}
+
+const fn bound(troubled: u64, well: u64) -> Bound {
+    let wait = Duration::ZERO;
+    let (troubled, well) = (Duration::from_millis(troubled), Duration::from_millis(well));
+    Bound { wait, troubled, well, is_neglected: false }
+}
+
+/// A request waits for what its own client has under way, for a second, and then asks once more.
+pub(super) const ACQUIRES: Bound = bound(3_000, 1_500);
+
+/// It may have to listen first, so that the lease can linger. It asks three times, each time for as long as a
+/// cluster may take.
+pub(super) const RELEASES: Bound = bound(4_500, 500);
+
+pub(super) const RENEWS: Bound = bound(3_000, 200);
+
+/// Nothing is held any more when a client is shut down: what remains is to end what was given up.
+pub(super) const SHUTS_DOWN: Bound = bound(7_500, 100);
+
+/// A call that has ended.
+#[derive(Debug)]
+pub(super) struct Answer {
+    process: String,
+    /// What was called, in words.
+    call: String,
+    begun: Nanos,
+    ended: Nanos,
+    bound: Bound,
+    /// Its server has failed it.
+    is_failed: bool,
+}
+
+impl Worker {
+    /// Calls the client, and notes how long that took.
+    pub(super) async fn asked<T>(
+        &self,
+        call: String,
+        bound: Bound,
+        asked: impl Future<Output = Result<T, LockError>>,
+    ) -> Result<T, LockError> {
+        let begun = now();
+        let answer = asked.await;
+        let is_failed = answer.as_ref().is_err_and(LockError::is_store_failure);
+        self.was_answered(call, begun, bound, is_failed);
+        answer
+    }
+
+    /// Notes that a call has ended which began then.
+    pub(super) fn was_answered(&self, call: String, begun: Nanos, bound: Bound, is_failed: bool) {
+        let (process, ended) = (self.name.clone(), now());
+        let wait = self.clocks.longest(bound.wait);
+        let bound = Bound { wait, ..bound };
+        self.shared.note_answer(Answer { process, call, begun, ended, bound, is_failed });
+    }
+}
+
+/// A lease that is near its end, though it is renewed.
+#[derive(Debug)]
+pub(super) struct Overdue {
+    process: String,
+    /// What it is, in words.
+    lease: String,
+    ttl: Duration,
+    at: Nanos,
+}
+
+impl Worker {
+    /// A lease is renewed each third of its TTL. Looks at one that its holder has had since then.
+    pub(super) fn expect_renewed(&self, lease: &Lease, since: Nanos, ttl: Duration) {
+        let (left, at) = (lease.remaining(), now());
+        // What was offered, or left alone before it was taken, is renewed at first.
+        if left.is_zero() || at - since < nanos(TRAVELS) {
+            return;
+        }
+        if left >= (ttl / 2).saturating_sub(TRAVELS) {
+            return self.shared.judge("renewed", None);
+        }
+        let process = self.name.clone();
+        let lease = format!("`{}`, which lasts for {left:?} of {ttl:?}", lease.key().as_ref());
+        self.shared.note_overdue(Overdue { process, lease, ttl, at });
+    }
+}
+
+fn look_at_renewals(director: &Director) {
+    for Overdue { process, lease, ttl, at } in director.shared.take_overdue() {
+        let now = director.now();
+        let since = Micros::try_from(ttl.as_micros()).expect("it is short") + SETTLED;
+        if director.is_well(&process, now.saturating_sub(at / 1_000) + since) {
+            let wrong = format!("{process} does not renew {lease}, at {at} ns");
+            director.shared.judge("renewed", Some(wrong));
+        }
+    }
+}
+
+/// Looks at the calls that were answered since it looked before.
+pub(super) fn look(director: &Director) {
+    look_at_renewals(director);
+    let shared = &director.shared;
+    for Answer { process, call, begun, ended, bound, is_failed } in shared.take_answers() {
+        let is_well = !bound.is_neglected
+            && director.is_well(&process, director.now().saturating_sub(begun / 1_000) + SETTLED);
+        let most = bound.wait + if is_well { bound.well } else { bound.troubled };
+        let took = ended - begun - shared.stood_still(&process, begun, ended).min(ended - begun);
+        let wrong = (took > nanos(most)).then(|| {
+            let so = if is_well { ", and nothing was wrong" } else { "" };
+            format!("{process}: {call} took {} ms of {}{so}", took / 1_000_000, most.as_millis())
+        });
+        shared.judge("in time", wrong);
+        if is_well {
+            let wrong =
+                is_failed.then(|| format!("{process}: {call} failed, and nothing was wrong"));
+            shared.judge("store", wrong);
+        }
+    }
+}
