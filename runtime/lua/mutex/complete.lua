@@ -33,17 +33,14 @@ local id, once_ms, tick_ms, granted_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local keep_ms, token, wake = ARGV[5], ARGV[6], ARGV[7]
 
 local rec = redis.call('GET', lock)
-if not rec or not holds(rec, id) then
-  leave(queue, waiters, id)
+local has_it = rec and holds(rec, id)
+if not has_it or token ~= '0' and tonumber(token) ~= tonumber(string.sub(rec, 37, 52)) then
+  -- Its lease had ended. Nobody works under one that a late copy of its ask was granted.
+  if has_it then finish(lock, queue, waiters, wake, rec, id) else leave(queue, waiters, id) end
   if string.sub(redis.call('GET', done) or '', 53) ~= id then return rec and 2 or 0 end
   -- Changes nothing, but writes: `WAIT` asks replicas for what its own connection has written.
   redis.call('SETRANGE', done, 52, id)
   return 1
-end
-if token ~= '0' and tonumber(token) ~= tonumber(string.sub(rec, 37, 52)) then
-  -- Its lease had ended. Nobody works under the new one.
-  finish(lock, queue, waiters, wake, rec, id)
-  return 2
 end
 local now_ms = to_ms(clock())
 local until_ms = once_ms + (tonumber(tick_ms) > 0 and tick_ms or now_ms)

@@ -49,12 +49,6 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// The answer to a request whose connection broke before its body was whole. Hardly anybody is
-    /// there to read it.
-    pub(super) fn cut_off() -> Self {
-        Self::BuiltIn(Some(incomplete()))
-    }
-
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Response<Bytes>> {
         match self {
             Self::BuiltIn(response) => Poll::Ready(response.take().expect("it is given once")),
@@ -68,7 +62,7 @@ impl Answer {
     }
 }
 
-fn incomplete() -> Response<Bytes> {
+pub(super) fn incomplete() -> Response<Bytes> {
     let details = Problem {
         kind: "incomplete",
         title: "Request incomplete",

@@ -15,7 +15,7 @@ use pin_project_lite::pin_project;
 use tokio::task::consume_budget;
 use tower::Service;
 
-use super::answer::{Answer, KeptParts};
+use super::answer::{Answer, KeptParts, incomplete};
 use super::body::LeaseBody;
 use super::call::Call;
 use super::ending::Ending;
@@ -189,7 +189,7 @@ where
                         if !call.is_cut_off(policy.read_ahead, cx) {
                             return Poll::Pending;
                         }
-                        State::Refused { answer: Answer::cut_off() }
+                        State::Refused { answer: Answer::BuiltIn(Some(incomplete())) }
                     }
                 },
                 StateProj::Running { response, stop, held, method, parts } => {

@@ -55,7 +55,7 @@ impl LocalQueues {
             let queue = self.queue(&mut queues, &name, now);
             // A task that asks was here before those to come. Where several may hold the lock, it asks
             // for another lease than this one.
-            let is_asked_for = queue.has_askers() && request.kind.is_fenced();
+            let is_asked_for = queue.askers > 0 && request.kind.is_fenced();
             let may = !is_paused && queue.waiting.is_empty() && !is_asked_for;
             if !may {
                 if queue.is_idle() {

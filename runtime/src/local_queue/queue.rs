@@ -21,7 +21,7 @@ const MAX_ASKERS: u32 = 64;
 /// The queue of one lock in this process.
 pub(super) struct LocalQueue {
     /// How many acquisitions ask the store, and their weight.
-    askers: u32,
+    pub(super) askers: u32,
     asking_weight: u64,
     /// When one of them last asked, or a lease was handed over or became idle.
     pub(super) last_activity: Instant,
@@ -120,10 +120,6 @@ impl LocalQueue {
     pub(super) fn waits_for_an_answer(&self) -> bool {
         let has_room = |first: &QueuedWaiter| self.has_room(first.spec.0);
         self.turns.is_asking() && self.waiting.front().is_some_and(has_room)
-    }
-
-    pub(super) fn has_askers(&self) -> bool {
-        self.askers > 0
     }
 
     /// Takes a waiter out of the queue. `None` if it was admitted before.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Verdict;
 use crate::history::{History, Request};
-use crate::line::Kind;
+use crate::line::{Effect, Kind};
 
 const REFUSALS: [&str; 9] = [
     "busy",
@@ -37,12 +37,14 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
     for request in history.requests.iter().filter(|it| it.is_named) {
         *owners.entry((&request.lock, &request.owner)).or_default() += 1;
     }
+    // Another server may have a lease of it that it has given back.
+    let may_have_revived = history.faults(Effect::Replaced).next().is_some();
     let is_own = |request: &Request, why: &str| {
         let known = owners.get(&(&*request.lock, &*request.owner));
         why == "would-deadlock"
             && request.kind == Kind::Write
             && request.is_named
-            && known.is_some_and(|count| *count > 1)
+            && (known.is_some_and(|count| *count > 1) || may_have_revived)
     };
     // A name is of another kind if somebody had asked for it as one.
     let is_confused = |request: &Request, at: u64, why: &str| {

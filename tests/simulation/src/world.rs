@@ -27,6 +27,7 @@ mod plan;
 #[cfg(test)]
 mod quiet;
 mod rates;
+mod recalls;
 mod rules;
 mod script_lines;
 mod servers;

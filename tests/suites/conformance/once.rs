@@ -8,7 +8,7 @@ use leasehold_tests::backend::Backend;
 use leasehold_tests::waiting::until_some;
 use tokio::time::Instant;
 
-use super::{Client, LIVE, LONG, SHORT, acquire, claims, waits};
+use super::{Client, LIVE, LONG, SHORT, acquire, claims, released, waits};
 
 macro_rules! cases {
     ($case:path) => {
@@ -43,6 +43,7 @@ macro_rules! cases {
             a_late_completion_marks_nothing,
             a_late_copy_of_the_acquire_completes_nothing,
             a_late_copy_of_the_acquire_completes_no_tick,
+            a_late_copy_of_the_acquire_denies_no_success,
             a_late_copy_of_the_acquire_of_a_completed_run_is_not_granted,
         }
     };
@@ -499,6 +500,27 @@ pub(super) async fn a_late_copy_of_the_acquire_completes_nothing(backend: &dyn B
 
 pub(super) async fn a_late_copy_of_the_acquire_completes_no_tick(backend: &dyn Backend) {
     complete_after_a_late_grant(backend, Once::per(DAY, Duration::ZERO)).await;
+}
+
+/// The answer to a completion was lost. When it is sent again, the work counts as done no more, others have
+/// had the lock, and a late copy of the ask was granted.
+pub(super) async fn a_late_copy_of_the_acquire_denies_no_success(backend: &dyn Backend) {
+    let (client, other) = (Client::new(), Client::new());
+    let kind = Kind::Once(Once::per(SHORT, Duration::ZERO));
+    let (run, next) = (client.request(kind, LONG), other.request(kind, LONG));
+    let granted = async |request: &Request| match acquire(backend, request).await {
+        Attempt::GrantedTick { token, tick } => Success { tick: Some(tick), token: Some(token) },
+        other => panic!("{other:?}"),
+    };
+    let success = granted(&run).await;
+    let complete = async || backend.store().complete(&run, success).unwrap().await.unwrap();
+    assert_eq!(complete().await, Ended::Released);
+    backend.pass(SHORT).await;
+    granted(&next).await;
+    let _ = released(backend, &next).await;
+    granted(&run).await; // a late copy
+    assert_eq!(complete().await, Ended::Released);
+    granted(&next).await;
 }
 
 /// A client that has not noticed the end of its lease completes the work, after a late copy of its

@@ -71,7 +71,8 @@ pub(crate) fn acquire(
         ) = &mut result
         {
             *is_semaphore = is_of_semaphore;
-            *held_by_caller = own_lock != OwnLock::No && LeaseHandle::is_around(client.id, key);
+            *held_by_caller =
+                own_lock != OwnLock::No && LeaseHandle::around(client.id, key).is_some();
         }
         if let Err(LockError::TimedOut { key, held_by_client, .. }) = &mut result {
             *held_by_client = client.keeper.has_lease_of(key);

@@ -107,7 +107,7 @@ impl LeaseHandle {
     }
 
     /// The lease of this lock that the calling code runs under and this client holds, however
-    /// far out.
+    /// far out. A waiter for the lock then waits for itself.
     pub(crate) fn around(client: ClientId, key: &LockKey) -> Option<Self> {
         let is_of = |lease: &&Self| {
             lease.local().request.id.client() == client && lease.key() == key && lease.is_held()
@@ -117,12 +117,6 @@ impl LeaseHandle {
             scopes.map(|scope| &scope.lease).find(is_of).cloned()
         };
         CURRENT.try_with(in_any).ok().flatten()
-    }
-
-    /// Returns true if the calling code runs under such a lease. Then a waiter for the lock
-    /// waits for itself.
-    pub(crate) fn is_around(client: ClientId, key: &LockKey) -> bool {
-        Self::around(client, key).is_some()
     }
 
     /// Whether the leases that the calling code runs under are in the way of its own request.

@@ -162,8 +162,9 @@ async fn open(
     runtime: &Handle,
     (secret, asks): (Secret, Asks),
 ) -> Result<Option<SingleServer>, LockError> {
-    let hints = HintReceiver::new(client, &settings.prefix, secret);
-    let hints = Arc::new(hints.confirm_offers(settings.sync_replicas.is_some()));
+    let mut hints = HintReceiver::new(client, &settings.prefix, secret);
+    hints.confirms_offers = settings.sync_replicas.is_some();
+    let hints = Arc::new(hints);
     let (server, settings) = (endpoint.describe(), settings.clone());
     let opening = async move {
         let connector = |carries_hints| {

@@ -65,11 +65,6 @@ impl Connector {
         self.flags.resp2.initialized()
     }
 
-    /// Returns once hints need a connection of their own.
-    pub(super) async fn until_resp2(&self) {
-        self.flags.resp2.wait().await;
-    }
-
     /// The server's address now. Sentinels have a part of the time for connecting.
     pub(super) async fn resolve(&self) -> RedisResult<ConnectionInfo> {
         self.endpoint.resolve(self.server.settings.connect_timeout / 3).await

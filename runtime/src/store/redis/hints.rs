@@ -26,7 +26,7 @@ pub(super) struct HintReceiver {
     /// How the keys of all locks begin.
     locks: String,
     /// A client that is offered a lock asks for it: the offer alone is not enough.
-    confirms_offers: bool,
+    pub(super) confirms_offers: bool,
     /// What the proofs of offers are made with.
     secret: Secret,
     listener: Mutex<Option<Weak<dyn Listener>>>,
@@ -86,11 +86,6 @@ impl HintReceiver {
     /// A receiver without a channel, for connections that carry no hints.
     pub(super) fn without_channel(client: ClientId) -> Arc<Self> {
         Arc::new(Self::silent(client, Secret::random()))
-    }
-
-    /// Chooses whether the client asks for what it is offered.
-    pub(super) fn confirm_offers(self, confirms_offers: bool) -> Self {
-        Self { confirms_offers, ..self }
     }
 
     /// Hands hints to `listener` from now on.

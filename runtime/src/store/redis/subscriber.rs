@@ -22,7 +22,7 @@ const CHECK: Duration = Duration::from_secs(5);
 /// Keeps the client subscribed once its connections speak RESP2. A failure here fails no
 /// lock: until it is over, waiters ask more often.
 pub(super) async fn run(connector: &Connector) {
-    connector.until_resp2().await;
+    connector.flags.resp2.wait().await;
     let mut backoff = Backoff::default();
     loop {
         let start = system::now();

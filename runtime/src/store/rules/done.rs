@@ -83,20 +83,21 @@ pub(super) fn complete(
     context: &mut Context<'_>,
 ) -> Ended {
     let id = request.id;
-    if !lock.record.as_ref().is_some_and(|record| record.holds(id)) {
-        lock.queue.leave(id);
-        if lock.done.is_some_and(|done| done.id == id) {
-            return Ended::Released;
+    let record = lock.record.as_ref();
+    let (is_gone, has_it) = (record.is_none(), record.is_some_and(|record| record.holds(id)));
+    let is_of = |token| record.is_some_and(|record| record.token.number == token);
+    if !has_it || token.is_some_and(|token| !is_of(token)) {
+        // Its lease had ended. Nobody works under one that a late copy of its ask was granted.
+        if has_it {
+            let _ = mutex::release(lock, request, Duration::ZERO, context);
+        } else {
+            lock.queue.leave(id);
         }
-        let is_gone = lock.record.is_none();
-        return Ended::NotHeld(if is_gone { LossReason::Expired } else { LossReason::Taken });
-    }
-    if token
-        .is_some_and(|token| lock.record.as_ref().is_none_or(|record| record.token.number != token))
-    {
-        // A late copy of its ask was granted, and nobody works under it.
-        let _ = mutex::release(lock, request, Duration::ZERO, context);
-        return Ended::NotHeld(LossReason::Taken);
+        return match lock.done {
+            Some(done) if done.id == id => Ended::Released,
+            _ if is_gone => Ended::NotHeld(LossReason::Expired),
+            _ => Ended::NotHeld(LossReason::Taken),
+        };
     }
     let Kind::Once(once) = request.kind else { return Ended::NotHeld(LossReason::Taken) };
     let (Once::For(lasts) | Once::Per { period: lasts, .. }) = once;

@@ -13,6 +13,15 @@ pub(crate) fn holders(core: &Core) -> impl Iterator<Item = (String, BTreeSet<Vec
     })
 }
 
+/// For each lock that somebody waits for, by its name, the requests that hold it.
+pub(crate) fn wanted(core: &Core) -> impl Iterator<Item = (String, Vec<Vec<u8>>)> {
+    let is_wanted =
+        |it: &Stored| it.waiting().any(|(.., ask)| ask.until_ms > it.now_ms) && !it.is_foreign;
+    locks(core).filter(move |(_, stored)| is_wanted(stored)).map(|(place, stored)| {
+        (place.name(), stored.live().map(|it| it.holder.id.to_vec()).collect())
+    })
+}
+
 /// For each lock, by its name, the requests that hold it, are offered it, or wait for it. A dead waiter
 /// is left out.
 pub fn requests(core: &Core) -> Vec<(String, BTreeSet<Vec<u8>>)> {

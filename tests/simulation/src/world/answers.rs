@@ -56,6 +56,9 @@ pub(super) const ACQUIRES: Bound = bound(3_000, 1_500);
 /// cluster may take.
 pub(super) const RELEASES: Bound = bound(4_500, 500);
 
+/// Late copies of what it has sent must have arrived before a lease travels: a third of its TTL, at most.
+pub(super) const TRAVELS_ON: Bound = bound(12_000, 500);
+
 pub(super) const RENEWS: Bound = bound(3_000, 200);
 
 /// Nothing is held any more when a client is shut down: what remains is to end what was given up.

@@ -71,4 +71,14 @@ impl Claims {
         let is_open = |it: &&Claim| it.until.is_none_or(|until| now < until);
         own.filter(is_open).filter(|it| it.is_detached && it.lock == lock).count()
     }
+
+    /// True if a process may use a lock: one of its requests for it has not ended, or its lease has gone to
+    /// another process.
+    pub(super) fn uses(&self, worker: &str, lock: &str, now: Nanos) -> bool {
+        let own = self.0.get(worker).into_iter().flat_map(BTreeMap::values);
+        let may_use = |it: &Claim| {
+            it.until.is_none() || it.is_detached && it.until.is_some_and(|until| now < until)
+        };
+        own.filter(|it| it.lock == lock).any(may_use)
+    }
 }

@@ -102,6 +102,13 @@ mod tests {
             let text = std::fs::read_to_string(path).unwrap();
             assert!(code != wrong && text.matches(code).count() == 1, "{name}");
             assert!(ClientMistake::plant_all(file, text).contains(wrong), "{name}");
+            // Each is put into braces.
+            for text in [code, wrong] {
+                for (opens, closes) in [('{', '}'), ('(', ')'), ('[', ']')] {
+                    let count = |bracket| text.matches(bracket).count();
+                    assert_eq!(count(opens), count(closes), "{name}: {text}");
+                }
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ use super::listeners::Listeners;
 use super::liveness::Liveness;
 use super::orphans::Orphans;
 use super::plan::{Deployment, Plan};
+use super::recalls::Recalls;
 use super::servers::Servers;
 use super::shared::Shared;
 use super::version::Version;
@@ -61,6 +62,7 @@ pub(super) struct Director {
     liveness: Liveness,
     listeners: Listeners,
     orphans: Orphans,
+    recalls: Recalls,
     is_healed: bool,
 }
 
@@ -91,6 +93,7 @@ impl Director {
             liveness: Liveness::default(),
             listeners: Listeners::default(),
             orphans: Orphans::default(),
+            recalls: Recalls::default(),
             is_healed: false,
         }
     }
@@ -258,11 +261,14 @@ impl Director {
         let mut liveness = std::mem::take(&mut self.liveness);
         let mut listeners = std::mem::take(&mut self.listeners);
         let mut orphans = std::mem::take(&mut self.orphans);
+        let mut recalls = std::mem::take(&mut self.recalls);
         liveness.look(self);
         listeners.look(self);
         orphans.look(self);
+        recalls.look(self);
         answers::look(self);
-        (self.liveness, self.listeners, self.orphans) = (liveness, listeners, orphans);
+        (self.liveness, self.listeners) = (liveness, listeners);
+        (self.orphans, self.recalls) = (orphans, recalls);
     }
 
     /// True if a client may have a connection for messages that is half open, and does not know it yet.
@@ -283,6 +289,12 @@ impl Director {
     /// The processes of these requests may have ended them on a server that another one has replaced.
     pub(super) fn excuse_orphans(&mut self, revived: BTreeSet<Vec<u8>>) {
         self.orphans.excuse(revived);
+    }
+
+    /// True if a process may use a lock: it holds it, or asks for it, or has let it go to another process.
+    pub(super) fn uses(&self, process: usize, lock: &str, now: Micros) -> bool {
+        let process = self.processes.iter().find(|it| it.id() == process);
+        process.is_some_and(|it| self.shared.uses(&it.name, lock, now))
     }
 
     /// How many requests of a process for a lock its server may have.

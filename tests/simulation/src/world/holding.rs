@@ -8,7 +8,7 @@ use leasehold::{Lease, LeaseHandle, LeaseState, LockError, LossReason, Released}
 use leasehold_history::{Line, Nanos};
 use tokio::time::sleep;
 
-use super::answers::{RELEASES, RENEWS};
+use super::answers::{RELEASES, RENEWS, TRAVELS_ON};
 use super::client::Client;
 use super::kept::{Neglect, neglected};
 use super::plan::Deployment;
@@ -257,7 +257,7 @@ impl Worker {
 
     /// Lets the lease go to another process.
     async fn detach(&self, lease: Lease, id: &str, wish: &Wish) -> String {
-        match self.asked(format!("the ticket of {id}"), RELEASES, lease.detach()).await {
+        match self.asked(format!("the ticket of {id}"), TRAVELS_ON, lease.detach()).await {
             Ok(ticket) => {
                 self.shared.put_ticket(Travelling {
                     part: wish.parts[0],

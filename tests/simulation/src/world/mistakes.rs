@@ -210,8 +210,8 @@ pub const MISTAKES: &[Mistake] = &[
     mistake(
         "a-late-grant-completes",
         0,
-        "if token ~= '0' and tonumber(token) ~= tonumber(string.sub(rec, 37, 52)) then",
-        "if false then",
+        "if not has_it or token ~= '0' and tonumber(token) ~= tonumber(string.sub(rec, 37, 52)) then",
+        "if not has_it then",
     ),
     // A world of an earlier make found it; none does now: `tests/oracle/successes.rs` does.
     mistake(

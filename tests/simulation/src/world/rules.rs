@@ -27,7 +27,7 @@ fn single(deployment: Deployment) -> bool {
     deployment == Single
 }
 
-const RULES: [Rule; 41] = [
+const RULES: [Rule; 42] = [
     // tests/history
     ("answer", all, OFTEN),
     ("exclusion", all, OFTEN),
@@ -53,6 +53,7 @@ const RULES: [Rule; 41] = [
     ("orphans", all, OFTEN),
     ("own limit", ordered, RARELY),
     ("rate", ordered, OFTEN),
+    ("recalls", ordered, OFTEN),
     ("renewed", all, OFTEN),
     ("runs again", ordered, OFTEN),
     ("shutdown", ordered, RARELY),

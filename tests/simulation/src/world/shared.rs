@@ -258,6 +258,11 @@ impl Shared {
         self.state().claims.count(process, lock, now * 1_000)
     }
 
+    /// True if a process may use a lock: it holds it, or asks for it, or has let it go to another process.
+    pub(super) fn uses(&self, process: &str, lock: &str, now: Micros) -> bool {
+        self.state().claims.uses(process, lock, now * 1_000)
+    }
+
     /// How many leases of a process for a lock have gone to others, and may last.
     pub(super) fn detached(&self, process: &str, lock: &str, now: Nanos) -> usize {
         self.state().claims.detached(process, lock, now)

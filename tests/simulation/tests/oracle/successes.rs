@@ -28,8 +28,8 @@ const MISTAKES: &[Mistake] = mistakes! {
         "local granted_ms = now_ms",
         "has succeeded", 11;
     "a late grant completes":
-        "if token ~= '0' and tonumber(token) ~= tonumber(string.sub(rec, 37, 52)) then" =>
-        "if false then",
+        "if not has_it or token ~= '0' and tonumber(token) ~= tonumber(string.sub(rec, 37, 52)) then" =>
+        "if not has_it then",
         "has succeeded", 74;
     "a lease that was lost completes":
         "if string.sub(redis.call('GET', done) or '', 53) ~= id then return rec and 2 or 0 end" =>

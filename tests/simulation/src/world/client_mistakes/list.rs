@@ -18,8 +18,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "a-late-copy-is-not-cancelled-again",
         300,
         "keeper/release.rs",
-        "if !again.is_empty() {",
-        "if !again.is_empty() && refusals == Refusals::WereMet {",
+        "!again.is_empty()",
+        "!again.is_empty() && refusals == Refusals::WereMet",
     )
     .among(&[Fault::Stalls])
     .without_kills(),
