@@ -89,7 +89,7 @@ pub(super) fn problems(
     let expected = run.answers(&order(call, &said, before))?;
     let mut found = Vec::new();
     for (expected, said) in expected.into_iter().zip(said) {
-        if !are_alike(call, &expected, &said) {
+        if !are_alike(call, &expected, &said, around.may_publish) {
             found.push(format!("the rules answer {expected:?}, the script {said:?}"));
         }
     }
@@ -159,8 +159,12 @@ fn order(call: &Call<'_>, said: &[Vec<i64>], before: &BTreeMap<Place, Stored>) -
     order
 }
 
-fn are_alike(call: &Call<'_>, rules: &[i64], script: &[i64]) -> bool {
+fn are_alike(call: &Call<'_>, rules: &[i64], script: &[i64], may_publish: bool) -> bool {
     match call.script.verb {
+        // Nobody hears of it.
+        Verb::ForceRelease if !may_publish && script.len() == 4 => {
+            script[3] == 0 && rules.get(..3) == script.get(..3)
+        }
         Verb::KeepOffer => true,
         Verb::Looks if rules.is_empty() => true,
         Verb::ForceRelease if rules == [0] => script == [0] || script.starts_with(&[1, 0]),

@@ -59,7 +59,7 @@ pub(super) const RELEASES: Bound = bound(4_500, 500);
 /// Late copies of what it has sent must have arrived before a lease travels: a third of its TTL, at most.
 pub(super) const TRAVELS_ON: Bound = bound(12_000, 500);
 
-pub(super) const RENEWS: Bound = bound(3_000, 200);
+pub(super) const RENEWS: Bound = bound(4_500, 200);
 
 /// Nothing is held any more when a client is shut down: what remains is to end what was given up.
 pub(super) const SHUTS_DOWN: Bound = bound(7_500, 100);
@@ -158,5 +158,38 @@ pub(super) fn look(director: &Director) {
                 is_failed.then(|| format!("{process}: {call} failed, and nothing was wrong"));
             shared.judge("store", wrong);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::super::turn;
+    use super::*;
+
+    /// A call takes so long, and fails or not. Returns what was found.
+    fn with_a_call(takes: u64, error: Option<LockError>) -> Vec<String> {
+        let (mut director, shared) = Director::quiet();
+        director.start_with(move |worker| async move {
+            sleep(Duration::from_secs(2)).await;
+            let answer = async {
+                sleep(Duration::from_millis(takes)).await;
+                error.map_or(Ok(()), Err)
+            };
+            let _ = worker.asked("a call".to_owned(), RENEWS, answer).await;
+        });
+        while director.now() < 10_000_000 {
+            turn(&mut director);
+        }
+        shared.take_verdict().wrong
+    }
+
+    #[test]
+    fn a_call_that_takes_too_long_is_told() {
+        assert_eq!(with_a_call(190, None), [""; 0]);
+        assert_eq!(with_a_call(190, Some(LockError::ShutDown)), [""; 0]);
+        let found = with_a_call(300, None);
+        assert_eq!(found, ["in time: p0: a call took 300 ms of 200, and nothing was wrong"]);
     }
 }

@@ -4,6 +4,7 @@
 
 use fastrand::Rng;
 
+use super::jobs::JOB;
 use super::wishes::PROBES;
 use crate::oracle::{CLIENT, Known, known};
 use crate::server::Server;
@@ -11,6 +12,10 @@ use crate::server::Server;
 /// A message that could be one of ours, to somebody who listens.
 pub(super) fn forge(server: &mut Server, rng: &mut Rng) {
     let Some(channel) = rng.choice(server.channels()) else { return };
+    if channel.ends_with(b"limits") || channel.ends_with(b"limits}") {
+        server.publish(&channel, to_all(rng));
+        return;
+    }
     let client = channel[channel.len().saturating_sub(CLIENT)..].to_vec();
     let known = known(&server.core().borrow());
     let of_client = known.into_iter().filter(|it| it.id.starts_with(&client));
@@ -19,6 +24,18 @@ pub(super) fn forge(server: &mut Server, rng: &mut Rng) {
         _ => guessed(client, rng),
     };
     server.publish(&channel, message);
+}
+
+/// One to all clients: that work may run again, that limits have changed, or nothing that is known.
+fn to_all(rng: &mut Rng) -> Vec<u8> {
+    let (lock, _) = PROBES[rng.usize(..PROBES.len())];
+    match rng.u8(..6) {
+        0 => b"limits".to_vec(),
+        1 => b"again ".to_vec(),
+        2 => (0..rng.usize(..60)).map(|_| rng.u8(..)).collect(),
+        3 => format!("again leasehold:lock:{{{lock}}}").into_bytes(),
+        _ => format!("again leasehold:lock:{{{JOB}}}").into_bytes(),
+    }
 }
 
 /// One that fits a request which waits or holds.

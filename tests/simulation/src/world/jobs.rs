@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use leasehold::{Job, LeaseHandle, Locks};
-use leasehold_history::{Kind, Line};
+use leasehold_history::{Kind, Line, Nanos};
 use tokio::time::{sleep, timeout};
 
 use super::job_runs::JobRun;
@@ -16,6 +16,9 @@ pub(super) const JOB: &str = "job";
 
 /// The pause after the first failure.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
+
+/// A grant is heard of this much later, where nothing is wrong. Clocks drift meanwhile.
+const TOLD: Duration = Duration::from_millis(500);
 
 /// The longest that a process waits after a tick has begun.
 pub(super) const JITTER: Duration = Duration::from_millis(20);
@@ -49,10 +52,14 @@ impl Worker {
     pub(super) async fn turn_at_a_job(&self, locks: &Locks, rng: &mut Rng) {
         let (ttl, period) = (self.version.ttl(rng), self.version.tick);
         let wish = self.wish_of_a_job(ttl);
-        let job = self.job(locks, ttl, period).catch_up(rng.bool());
+        let catches_up = rng.bool();
+        let (job, since) = (self.job(locks, ttl, period).catch_up(catches_up), now());
         let patience = millis(rng, 0..6_000);
         let (wish, mut rng) = (&wish, rng.fork());
         let running = job.run(|lease| {
+            if !catches_up {
+                self.expect_new_tick(&lease, since);
+            }
             let time = millis(&mut rng, 0..400);
             self.run_of_a_job(lease, wish, time, rng.u8(..4) > 0)
         });
@@ -64,6 +71,21 @@ impl Worker {
         if let Some(Err(error)) = ended {
             self.shared.violation(format!("job: {error}"));
         }
+    }
+
+    /// A job that does not catch up runs no tick that began before it was there, unless somebody has let it run
+    /// again.
+    fn expect_new_tick(&self, lease: &LeaseHandle, since: Nanos) {
+        let tick = lease.tick().expect("a job has ticks");
+        let ran_for = Duration::from_nanos(now() - since);
+        let was_there = tick.granted.checked_sub(ran_for).expect("after 1970");
+        let is_old = tick.began + TOLD < was_there;
+        if self.shared.was_forgotten() || self.shared.may_run_again(since) {
+            return;
+        }
+        let wrong = is_old
+            .then(|| format!("{} runs {tick:?}, and is there since {was_there:?}", self.name));
+        self.shared.judge("catches up", wrong);
     }
 
     /// A run, which takes this long.

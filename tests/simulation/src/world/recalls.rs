@@ -74,3 +74,50 @@ impl Recalls {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use leasehold_history::Kind;
+    use tokio::time::sleep;
+
+    use super::super::turn;
+    use super::super::wishes::{Part, Wish};
+    use super::*;
+
+    /// A process keeps a lease that it has noted, or not, while another waits. Returns what was found.
+    fn with_a_lease(is_noted: bool) -> Vec<String> {
+        let (mut director, shared) = Director::quiet();
+        let wish = |name: &str| {
+            let part = Part::of("mutex", Kind::Mutex);
+            let (ttl, wait) = (Duration::from_secs(20), Duration::from_secs(20));
+            Wish::plain(part, name.to_owned(), ttl, wait)
+        };
+        director.start_with(move |worker| async move {
+            if is_noted {
+                worker.ask(&wish("first"));
+            }
+            let _held = worker.client.acquire(&wish("first")).await;
+            sleep(Duration::from_secs(20)).await;
+        });
+        director.start_with(move |worker| async move {
+            sleep(Duration::from_millis(100)).await;
+            worker.ask(&wish("next"));
+            let _held = worker.client.acquire(&wish("next")).await;
+        });
+        while director.now() < 3_000_000 {
+            turn(&mut director);
+        }
+        let found = shared.take_verdict().wrong.into_iter();
+        found.filter(|it| it.starts_with("recalls")).collect()
+    }
+
+    #[test]
+    fn a_lease_that_nobody_uses_is_told() {
+        assert_eq!(with_a_lease(true), [""; 0]);
+        let found = with_a_lease(false);
+        let said = "others wait for `mutex`, and nobody in p0 uses its lease";
+        assert!(found.len() == 1 && found[0].contains(said), "{found:?}");
+    }
+}

@@ -27,7 +27,7 @@ fn single(deployment: Deployment) -> bool {
     deployment == Single
 }
 
-const RULES: [Rule; 42] = [
+const RULES: [Rule; 43] = [
     // tests/history
     ("answer", all, OFTEN),
     ("exclusion", all, OFTEN),
@@ -44,6 +44,7 @@ const RULES: [Rule; 42] = [
     ("asks again", ordered, OFTEN),
     ("at the end", all, OFTEN),
     ("belief", single, OFTEN),
+    ("catches up", ordered, SELDOM),
     ("closed", ordered, RARELY),
     ("idle", ordered, SELDOM),
     ("in time", all, OFTEN),

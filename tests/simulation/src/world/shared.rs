@@ -28,6 +28,8 @@ struct State {
     answers: Vec<Answer>,
     /// The leases that were near their ends since somebody looked, though they are renewed.
     overdue: Vec<Overdue>,
+    /// When operators let jobs run again.
+    again: Vec<(Nanos, Nanos)>,
     /// When processes stood still.
     stops: Vec<(String, Nanos, Nanos)>,
     /// A server may have forgotten something, or its clock was set.
@@ -58,6 +60,7 @@ impl Shared {
             claims: Claims::default(),
             answers: Vec::new(),
             overdue: Vec::new(),
+            again: Vec::new(),
             stops: Vec::new(),
             was_forgotten: false,
             may_have_revived: false,
@@ -84,6 +87,9 @@ impl Shared {
         let mut state = self.state();
         state.trace.say(at, &line.to_string());
         state.claims.note(&line);
+        if let Line::Again { from, to, .. } = &line {
+            state.again.push((*from, *to));
+        }
         if let Line::Fault { effect, .. } = &line {
             state.was_forgotten |= *effect != Effect::Away;
             state.may_have_revived |= matches!(effect, Effect::Behind | Effect::Replaced);
@@ -101,6 +107,11 @@ impl Shared {
     /// A rule has judged something, and this is wrong with it.
     pub(super) fn judge(&self, rule: &'static str, wrong: Option<String>) {
         self.state().verdict.note(rule, wrong);
+    }
+
+    /// True if an operator may have let a job run again since then.
+    pub(super) fn may_run_again(&self, since: Nanos) -> bool {
+        self.state().again.iter().any(|(_, to)| *to >= since)
     }
 
     /// Something of so many rates is used.

@@ -178,3 +178,60 @@ fn holders() -> BTreeMap<String, usize> {
     process::in_network(|network, _| holders = network.holders(process::id()));
     holders
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::director::Director;
+    use super::super::turn;
+    use super::*;
+
+    /// What the rules find in a process that does this.
+    fn found<F: Future<Output = ()> + Send>(
+        does: impl FnOnce(Worker, Wish) -> F + Send + 'static,
+    ) -> Vec<String> {
+        let (mut director, shared) = Director::quiet();
+        director.start_with(move |worker| async move {
+            let (part, ttl) = (Part::of("mutex", Kind::Mutex), Duration::from_secs(20));
+            let wish = Wish::plain(part, worker.name.clone(), ttl, Duration::from_secs(1));
+            does(worker, wish).await;
+        });
+        while director.now() < 1_000_000 {
+            turn(&mut director);
+        }
+        let found = shared.take_verdict().wrong.into_iter();
+        found.filter(|it| ["told", "shutdown"].iter().any(|rule| it.starts_with(rule))).collect()
+    }
+
+    #[test]
+    fn an_error_that_can_not_be_is_told() {
+        for (error, said) in [
+            (LockError::ShutDown, "told: p0: mutex: nobody has shut it down: ShutDown"),
+            (LockError::NoRuntime, "told: p0: mutex: it is none of a request: NoRuntime"),
+        ] {
+            let found = found(move |worker, wish| async move {
+                worker.expect_true(&wish, &error, &Before::of(&wish));
+            });
+            assert_eq!(found, [said]);
+        }
+    }
+
+    #[test]
+    fn a_lease_that_a_shutdown_does_not_report_is_told() {
+        let found = found(|worker, wish| async move {
+            let _held = worker.client.acquire(&wish).await;
+            worker.expect_shut_down(&ShutdownReport::default());
+        });
+        let said = "shutdown: p0: a shutdown has left 1 leases and says";
+        assert!(found.len() == 1 && found[0].starts_with(said), "{found:?}");
+    }
+
+    #[test]
+    fn another_label_is_told() {
+        let found = found(|worker, wish| async move {
+            let held = worker.client.acquire(&wish).await.expect("it is free");
+            let labelled = Wish { note: Some("a note"), ..wish };
+            held.leases().for_each(|lease| worker.expect_label(lease, &labelled));
+        });
+        assert!(found.len() == 1 && found[0].ends_with("has another label"), "{found:?}");
+    }
+}

@@ -624,4 +624,30 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .on(Deployment::Single)
     .among(&[Fault::Rights]),
+    mistake(
+        "a-lease-has-its-neighbour-s-label",
+        20,
+        "core/lock_key.rs",
+        "self.label = other.label;",
+        "let _ = other;",
+    ),
+    mistake(
+        "a-cancel-that-was-answered-holds-up-a-shutdown",
+        20,
+        "keeper/release.rs",
+        "requests.iter().map(|it| jobs.begin(it.key(), Ends::Request)).collect()",
+        "requests.iter().for_each(|it| {
+            std::mem::forget(jobs.begin(it.key(), Ends::Request));
+        });
+        Vec::new()",
+    ),
+    mistake(
+        "an-older-tick-is-caught-up",
+        60,
+        "api/job.rs",
+        "self.asked_again(so_far).await.map(|at| at.is_some() && at >= since)",
+        "drop(self.asked_again(so_far).await);
+                    let _ = since;
+                    Ok(true)",
+    ),
 ];
