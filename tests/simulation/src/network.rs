@@ -165,6 +165,11 @@ impl Network {
         self.clients.get(request.get(..CLIENT)?).copied()
     }
 
+    /// Whether clients may end the connections that they have left.
+    pub(crate) fn may_kill(&self) -> bool {
+        self.hosts.values().all(|host| host.server.may_kill())
+    }
+
     /// How often calls of a process have made it hold a lock.
     pub(crate) fn granted(&self, process: ProcessId, lock: &str) -> u64 {
         let own = self.clients.iter().filter(|(_, of)| **of == process);

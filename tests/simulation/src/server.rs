@@ -175,6 +175,11 @@ impl Server {
         self.oracle.as_mut()
     }
 
+    /// Whether clients may end the connections that they have left.
+    pub(crate) fn may_kill(&self) -> bool {
+        self.settings.may_kill
+    }
+
     /// How often calls have made requests of a client hold a lock, if an oracle counts them.
     pub(crate) fn let_in(&self, client: &[u8], lock: &str) -> u64 {
         self.oracle.as_ref().map_or(0, |oracle| oracle.granted(client, lock))

@@ -283,7 +283,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "since + linger.lasts <= now || is_over",
         "is_over",
     ),
-    // No rule says how long an idle lease may stay after its recall.
+    // It is taken up again before it goes; 40 worlds of the rule `recalls` did not see it stay.
     mistake(
         "a-recalled-lease-lingers-on",
         0,
@@ -292,10 +292,9 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "turn.linger.as_mut()?",
     )
     .among(&[]),
-    // The same.
     mistake(
         "nobody-answers-a-recall",
-        0,
+        40,
         "hints.rs",
         "self.idle.tell(|idle| idle.recalled(&key))",
         "drop(key)",
