@@ -18,6 +18,7 @@ mod job_runs;
 mod jobs;
 mod kept;
 mod last_jobs;
+mod lasting;
 mod listeners;
 mod liveness;
 mod mistakes;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::director::Director;
+use super::lasting::{Lasting, lasts};
 use super::standstill::clients;
 use crate::network::Micros;
 use crate::oracle::{CLIENT, Waiting, heard};
@@ -32,7 +33,7 @@ pub(super) struct Listeners {
     /// The processes of all clients that have listened somewhere.
     clients: BTreeMap<Vec<u8>, usize>,
     /// Since when a waiter is not heard, and whether it was told.
-    since: BTreeMap<Waiter, (Micros, bool)>,
+    since: Lasting<Waiter>,
 }
 
 impl Listeners {
@@ -66,9 +67,8 @@ impl Listeners {
                 continue;
             }
             let key = (address, process, waiter);
-            let (since, was_told) = before.remove(&key).unwrap_or((now, false));
-            let is_told = now - since > MOST;
-            let wrong = (is_told && !was_told).then(|| {
+            let told = lasts(&key, (now, MOST), &mut before, &mut self.since);
+            let wrong = told.map(|since| {
                 let Waiting { lock, request } = &key.2;
                 format!(
                     "since {}, p{process} waits for `{lock}` at {address}, and does not listen there: {}",
@@ -77,7 +77,6 @@ impl Listeners {
                 )
             });
             director.shared.judge("listeners", wrong);
-            self.since.insert(key, (since, is_told));
         }
     }
 }

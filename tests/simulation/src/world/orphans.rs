@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::director::Director;
+use super::lasting::{Lasting, lasts};
 use crate::network::Micros;
 use crate::oracle::requests;
 use crate::trace::time;
@@ -25,7 +26,7 @@ type Place = (SocketAddr, usize, String);
 pub(super) struct Orphans {
     next: Micros,
     /// Since when there are too many, and whether it was told.
-    since: BTreeMap<Place, (Micros, bool)>,
+    since: Lasting<Place>,
     /// What servers had when they took over. The news that some of it has ended may be lost.
     revived: BTreeSet<Vec<u8>>,
 }
@@ -72,9 +73,8 @@ impl Orphans {
                         continue;
                     }
                     let place = (address, process, lock.clone());
-                    let (since, was_told) = before.remove(&place).unwrap_or((now, false));
-                    let is_told = now - since > MOST;
-                    let wrong = (is_told && !was_told).then(|| {
+                    let told = lasts(&place, (now, MOST), &mut before, &mut self.since);
+                    let wrong = told.map(|since| {
                         let ids: Vec<_> =
                             ids.iter().map(|id| String::from_utf8_lossy(id)).collect();
                         format!(
@@ -84,7 +84,6 @@ impl Orphans {
                         )
                     });
                     director.shared.judge("orphans", wrong);
-                    self.since.insert(place, (since, is_told));
                 }
             }
         }

@@ -2,11 +2,11 @@
 //!
 //! As in `liveness`, nothing is promised while a fault could be in the way, and for some time after.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::director::Director;
 use super::jobs::JOB;
+use super::lasting::{Lasting, lasts};
 use crate::network::Micros;
 use crate::oracle::wanted;
 use crate::trace::time;
@@ -25,7 +25,7 @@ type Place = (SocketAddr, String, Vec<u8>);
 pub(super) struct Recalls {
     next: Micros,
     /// Since when nobody uses a lease that others wait for, and whether it was told.
-    since: BTreeMap<Place, (Micros, bool)>,
+    since: Lasting<Place>,
 }
 
 impl Recalls {
@@ -58,9 +58,8 @@ impl Recalls {
                         continue;
                     }
                     let place = (address, lock.clone(), id);
-                    let (since, was_told) = before.remove(&place).unwrap_or((now, false));
-                    let is_told = now - since > NEWS;
-                    let wrong = (is_told && !was_told).then(|| {
+                    let told = lasts(&place, (now, NEWS), &mut before, &mut self.since);
+                    let wrong = told.map(|since| {
                         format!(
                             "since {}, others wait for `{lock}`, and nobody in p{process} uses its lease: {}",
                             time(since).trim(),
@@ -68,7 +67,6 @@ impl Recalls {
                         )
                     });
                     director.shared.judge("recalls", wrong);
-                    self.since.insert(place, (since, is_told));
                 }
             }
         }
