@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::AddAssign;
 
-use crate::line::{Effect, Kind, Line, Nanos};
+use crate::line::{Kind, Line, Nanos};
+use crate::troubles::{Effect, Trouble, Troubles};
 
 /// How many tokens belong to a grant: its own, and those of the leases that follow in its process.
 pub(crate) const BLOCK: u64 = 64;
@@ -96,28 +97,18 @@ impl Request {
     }
 }
 
-/// A fault of servers or links.
-#[derive(Clone, Debug)]
-pub(crate) struct Fault {
-    pub(crate) effect: Effect,
-    pub(crate) from: Nanos,
-    pub(crate) to: Nanos,
-    pub(crate) amount: Nanos,
-}
-
 /// What all processes of one deployment wrote down.
 #[derive(Debug, Default)]
 pub struct History {
     /// All requests, in the order of their lines.
     pub requests: Vec<Request>,
-    pub(crate) faults: Vec<Fault>,
+    /// What went wrong.
+    pub troubles: Troubles,
     /// The grants that a server lacked when it took over: the first of the tokens, and until when they
     /// are promised, by lock.
     forgotten: HashMap<String, BTreeMap<u64, Nanos>>,
     /// When work was let run again, by lock.
     again: Vec<(String, Nanos, Nanos)>,
-    /// When a worker stood still.
-    pub(crate) stops: Vec<(String, Nanos, Nanos)>,
     /// When a worker was dead.
     pub(crate) dead: HashMap<String, Nanos>,
     /// What is wrong with the history itself, or with its processes.
@@ -212,17 +203,17 @@ impl History {
             }
             Line::Stopped { worker, from, to } => {
                 self.count("stops");
-                self.stops.push((worker, from, to));
+                self.stood_still(worker, from, to);
             }
-            Line::Stalled { worker, from, to } => self.stops.push((worker, from, to)),
+            Line::Stalled { worker, from, to } => self.stood_still(worker, from, to),
             Line::Forgotten { lock, token, until } => {
                 let known = self.forgotten.entry(lock).or_default();
                 let known = known.entry(token).or_insert(until);
                 *known = until.min(*known);
             }
-            Line::Fault { effect, from, to, amount, name } => {
+            Line::Fault { effect, from, to, amount, name, whose } => {
                 self.count(&name);
-                self.faults.push(Fault { effect, from, to, amount });
+                self.troubles.add(Trouble { effect, whose, from, to, amount });
             }
         }
     }
@@ -243,13 +234,14 @@ impl History {
         self.again.iter().any(|again| again.0 == lock && again.1 <= to && again.2 >= from)
     }
 
-    pub(crate) fn faults(&self, effect: Effect) -> impl Iterator<Item = &Fault> {
-        self.faults.iter().filter(move |fault| fault.effect == effect)
+    fn stood_still(&mut self, worker: String, from: Nanos, to: Nanos) {
+        let (effect, whose) = (Effect::Still, Some(worker));
+        self.troubles.add(Trouble { effect, whose, from, to, amount: 0 });
     }
 
-    /// The faults in which a server may forget something.
-    pub(crate) fn losses(&self) -> impl Iterator<Item = &Fault> {
-        self.faults(Effect::Forgets).chain(self.faults(Effect::Replaced))
+    /// The times in which a server may forget something.
+    pub(crate) fn losses(&self) -> impl Iterator<Item = &Trouble> {
+        self.troubles.of(Effect::Forgets).chain(self.troubles.of(Effect::Replaced))
     }
 
     /// Until when a lease is promised that a server lacked when it took over.

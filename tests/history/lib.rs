@@ -8,11 +8,13 @@ mod history;
 mod judged;
 mod line;
 mod rules;
+mod troubles;
 
 pub use self::history::{Figures, History, Request};
 pub use self::judged::Judged;
-pub use self::line::{Effect, Kind, Line, Nanos};
+pub use self::line::{Kind, Line, Nanos};
 pub use self::rules::{Verdict, check};
+pub use self::troubles::{Effect, Troubles};
 
 #[cfg(test)]
 mod losing;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::{FromStr, SplitAsciiWhitespace};
 
+use crate::troubles::Effect;
+
 /// A time in nanoseconds. A point in time is counted on `CLOCK_MONOTONIC`, which all processes of a
 /// machine share.
 pub type Nanos = u64;
@@ -46,21 +48,6 @@ impl Kind {
             Self::Read | Self::Write => b'R',
         }
     }
-}
-
-/// What a fault takes back from the promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// The server may forget leases, or end them early, at any time of the fault.
-    Forgets,
-    /// Another server took over, which may lack some grants. Of those with a token, these are the ones
-    /// that `Line::Forgotten` names; all others may be forgotten.
-    Replaced,
-    /// The server's clock went back by the fault's amount.
-    Behind,
-    /// Somebody may have been unable to reach the server. Nothing is taken back, but waiting may
-    /// take longer.
-    Away,
 }
 
 /// A line of a history.
@@ -252,6 +239,8 @@ pub enum Line {
         amount: Nanos,
         /// Its name, one word.
         name: String,
+        /// The process that it happens to; `None` if that is any.
+        whose: Option<String>,
     },
 }
 
@@ -285,8 +274,9 @@ impl fmt::Display for Line {
             Self::Forgotten { lock, token, until } => {
                 write!(f, "forgotten {lock} {token} {until}")
             }
-            Self::Fault { effect, from, to, amount, name } => {
-                write!(f, "fault {effect:?} {from} {to} {amount} {name}")
+            Self::Fault { effect, from, to, amount, name, whose } => {
+                write!(f, "fault {effect:?} {from} {to} {amount} {name}")?;
+                whose.as_ref().map_or(Ok(()), |it| write!(f, " {it}"))
             }
         }
     }
@@ -304,15 +294,6 @@ impl FromStr for Kind {
         let all =
             [Self::Mutex, Self::Reentrant, Self::Permits, Self::Read, Self::Write, Self::Once];
         all.into_iter().find(|kind| format!("{kind:?}") == text).ok_or(())
-    }
-}
-
-impl FromStr for Effect {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let all = [Self::Forgets, Self::Replaced, Self::Behind, Self::Away];
-        all.into_iter().find(|effect| format!("{effect:?}") == text).ok_or(())
     }
 }
 
@@ -374,6 +355,7 @@ fn parse(words: &mut SplitAsciiWhitespace<'_>) -> Option<Line> {
             to: next(words)?,
             amount: next(words)?,
             name: next(words)?,
+            whose: next(words),
         },
         _ => return None,
     })

@@ -37,7 +37,8 @@ pub(crate) async fn run<W: World>(plan: Option<Plan>) -> Result<(), Failure> {
     let machine = journal.clone();
     stalls::watch(move |from, to| {
         let name = "stalls".to_owned();
-        machine.note(&Line::Fault { effect: Effect::Away, from, to, amount: 0, name });
+        let effect = Effect::Away;
+        machine.note(&Line::Fault { effect, from, to, amount: 0, name, whose: None });
     });
     let mut world = W::start(&folder, PROCESSES).await?;
     let (links, urls) = (world.links(), world.urls(PROCESSES));

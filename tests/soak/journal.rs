@@ -34,6 +34,6 @@ impl Journal {
     /// Notes a fault that began at `from` and is over now.
     pub(crate) fn fault(&self, name: &str, effect: Effect, from: Nanos) {
         let name = name.to_owned();
-        self.note(&Line::Fault { effect, from, to: now(), amount: 0, name });
+        self.note(&Line::Fault { effect, from, to: now(), amount: 0, name, whose: None });
     }
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::Verdict;
 use crate::history::{History, Request};
-use crate::line::{Effect, Kind};
+use crate::line::Kind;
+use crate::troubles::Effect;
 
 const REFUSALS: [&str; 9] = [
     "busy",
@@ -38,7 +39,7 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         *owners.entry((&request.lock, &request.owner)).or_default() += 1;
     }
     // Another server may have a lease of it that it has given back.
-    let may_have_revived = history.faults(Effect::Replaced).next().is_some();
+    let may_have_revived = history.troubles.of(Effect::Replaced).next().is_some();
     let is_own = |request: &Request, why: &str| {
         let known = owners.get(&(&*request.lock, &*request.owner));
         why == "would-deadlock"

@@ -12,12 +12,13 @@
 
 use super::Verdict;
 use crate::history::{History, Request};
-use crate::line::{Effect, Kind, Nanos};
+use crate::line::{Kind, Nanos};
+use crate::troubles::Effect;
 
 /// The time in which a lease is promised to its holder.
 pub(super) fn promised(history: &History, request: &Request) -> Option<(Nanos, Nanos)> {
     let (start, mut end) = request.held()?;
-    for fault in history.faults(Effect::Forgets) {
+    for fault in history.troubles.of(Effect::Forgets) {
         if request.asked <= fault.to {
             end = end.min(fault.from);
         }
@@ -26,7 +27,7 @@ pub(super) fn promised(history: &History, request: &Request) -> Option<(Nanos, N
         end = end.min(history.forgotten(request).unwrap_or(Nanos::MAX));
     } else {
         // Nobody knows which server granted it.
-        for fault in history.faults(Effect::Replaced).filter(|it| request.asked <= it.to) {
+        for fault in history.troubles.of(Effect::Replaced).filter(|it| request.asked <= it.to) {
             end = end.min(fault.from);
         }
     }

@@ -5,15 +5,8 @@
 use std::collections::HashMap;
 
 use super::Verdict;
-use crate::history::{Fault, History, Request};
+use crate::history::{History, Request};
 use crate::line::Nanos;
-
-/// After a fault a client connects again, and renews; or a renewal says what the server has forgotten.
-const AFTER: Nanos = 3_000_000_000;
-
-/// While a system is suspended its timers stand still. The keeper looks at the clock every second, and
-/// may be late by as much afterwards.
-const LATE_TIMERS: Nanos = 1_000_000_000;
 
 /// How far two readings of a deadline may be apart: timers count milliseconds.
 const ROUNDED: Nanos = 1_000_000;
@@ -29,16 +22,16 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         let is_alone = at_once[&(request.worker(), request.asked)] == 1;
         let lost = lost(history, request, is_alone);
         let until = lost.unwrap_or_else(|| request.last());
-        let is_meanwhile = |fault: &Fault| fault.from <= until && request.asked <= fault.to + AFTER;
-        let is_excused =
-            history.faults.iter().any(is_meanwhile) || stood_still(history, &neglected, request);
+        let excuse =
+            |rule: &str| history.troubles.excuse(rule, request.worker(), (request.asked, until));
+        let is_excused = excuse("loss") || was_neglected(&neglected, request);
         // A deadline that was told long before is as exact as the process's clock.
         let inexact = ROUNDED + request.ttl / 100;
         let wrong = match lost {
             Some(lost)
                 if request.seen.is_some()
                     && lost + inexact < request.deadline
-                    && !history.losses().any(is_meanwhile) =>
+                    && !excuse("loss: sooner") =>
             {
                 Some(format!(
                     "{} has lost `{}` {} ms sooner than it was told, and no server forgot it",
@@ -76,18 +69,13 @@ fn lost(history: &History, request: &Request, is_alone: bool) -> Option<Nanos> {
     request.lost.or(by_release.map(|(at, _)| *at))
 }
 
-/// True if its process or its future stood still meanwhile, or that of a neighbour, which may have left
-/// it a lease that was granted long ago.
-fn stood_still(history: &History, neglected: &[&Request], request: &Request) -> bool {
+/// True if its future stood still meanwhile, or that of a neighbour, which may have left it a lease that was
+/// granted long ago.
+fn was_neglected(neglected: &[&Request], request: &Request) -> bool {
     let until = request.last();
-    let is_own = |worker: &str| worker == request.worker();
-    let is_neglected = |it: &&Request| {
+    neglected.iter().any(|it| {
         let meanwhile =
             it.neglected.is_some_and(|(from, to, _)| from <= until && request.asked <= to);
-        meanwhile && it.lock == request.lock && is_own(it.worker())
-    };
-    neglected.iter().any(is_neglected)
-        || history.stops.iter().any(|(worker, from, to)| {
-            is_own(worker) && *from <= until && request.asked <= *to + LATE_TIMERS
-        })
+        meanwhile && it.lock == request.lock && it.worker() == request.worker()
+    })
 }

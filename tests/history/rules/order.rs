@@ -21,9 +21,6 @@ const IDLE: Nanos = 1_000_000_000;
 /// A grant is heard of this much later at most, if nothing is wrong.
 const NEWS: Nanos = 500_000_000;
 
-/// A client pauses before it connects again: so long after a fault it is there.
-const CONNECTS: Nanos = 1_000_000_000;
-
 /// A request is in the server's queue `queued` after it was asked for. Until then, those who had the lock
 /// before may hand it on inside their process: they begin no later than 20 ms after the grant.
 pub(super) fn check(
@@ -128,18 +125,11 @@ fn has_place_since(history: &History, of_lock: &[&Request], request: &Request) -
 /// without asking, and what would tell it of a waiter has not been read yet.
 fn may_be_unaware(history: &History, of_lock: &[&Request], request: &Request) -> bool {
     let is_own = |it: &&&Request| it.worker() == request.worker();
-    let stood_still = |(worker, from, to): &(String, Nanos, Nanos)| {
-        worker == request.worker() && *from <= request.asked && request.asked <= *to + IDLE
-    };
-    history.stops.iter().any(stood_still)
+    let since = request.asked.saturating_sub(IDLE);
+    history.troubles.stood_still(request.worker(), (since, request.asked)) > 0
         && of_lock.iter().filter(is_own).any(|it| it.linger > 0 && it.asked < request.asked)
 }
 
 fn was_disturbed(history: &History, waiter: &Request, until: Nanos) -> bool {
-    let overlaps = |from: Nanos, to: Nanos| from <= until && waiter.asked <= to;
-    history.faults.iter().any(|fault| overlaps(fault.from, fault.to + CONNECTS))
-        || history
-            .stops
-            .iter()
-            .any(|(worker, from, to)| worker == waiter.worker() && overlaps(*from, *to))
+    history.troubles.excuse("order", waiter.worker(), (waiter.asked, until))
 }

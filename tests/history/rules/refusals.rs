@@ -8,9 +8,6 @@ use super::{AtOnce, Verdict, is_alone};
 use crate::history::{History, Request};
 use crate::line::Nanos;
 
-/// So long after a fault a release may still be under way, and so long before its answer an attempt is over.
-const SETTLED: Nanos = 5_000_000_000;
-
 /// The place of a dead waiter lasts for so long, and then it is offered the lock.
 const PLACE: Nanos = 7_500_000_000;
 
@@ -34,7 +31,7 @@ pub(super) fn check(
             continue;
         }
         let from = refused.asked;
-        if is_disturbed(history, refused.worker(), from.saturating_sub(SETTLED), *at) {
+        if history.troubles.excuse("refusals", refused.worker(), (from, *at)) {
             continue;
         }
         let is_own = |other: &Request| other.worker() == refused.worker();
@@ -70,10 +67,4 @@ fn may_wait_or_hold(history: &History, request: &Request) -> (Nanos, Nanos) {
     let is_open = request.granted.is_none() && request.refused.is_none();
     let place = if is_open { PLACE } else { 0 };
     (request.asked, end.max(answered(history, request) + place))
-}
-
-fn is_disturbed(history: &History, worker: &str, from: Nanos, to: Nanos) -> bool {
-    let overlaps = |begun: Nanos, over: Nanos| begun <= to && from <= over;
-    history.faults.iter().any(|fault| overlaps(fault.from, fault.to))
-        || history.stops.iter().any(|(who, from, to)| who == worker && overlaps(*from, *to))
 }

@@ -15,7 +15,8 @@ use std::collections::HashMap;
 
 use super::Verdict;
 use crate::history::{BLOCK, History, Request};
-use crate::line::{Effect, Nanos};
+use crate::line::Nanos;
+use crate::troubles::Effect;
 
 /// A server forgets an expired mutex when its lease ends, and that may be this long before.
 const LONGEST_LEASE: Nanos = 30_000_000_000;
@@ -109,7 +110,7 @@ fn is_same(one: &Request, other: &Request) -> bool {
 fn is_behind(history: &History, of_lock: &[&Request], request: &Request) -> bool {
     let granted = request.granted.unwrap_or(Nanos::MAX);
     let mut made_up = 0;
-    history.faults(Effect::Behind).any(|fault| {
+    history.troubles.of(Effect::Behind).any(|fault| {
         // What it has not made up for when it goes back again adds to that.
         made_up = fault.to.max(made_up) + fault.amount;
         let is_behind = fault.from <= granted && request.asked <= made_up + SLACK;

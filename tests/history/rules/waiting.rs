@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use super::Verdict;
 use crate::history::{History, Request};
-use crate::line::{Effect, Nanos};
+use crate::line::Nanos;
+use crate::troubles::Effect;
 
 /// A waiter that is alone gets a free lock within this time: the place of a dead waiter costs six
 /// seconds, and a question that was missed two.
@@ -25,17 +26,13 @@ pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdi
         if end.saturating_sub(waiter.asked) <= BOUND {
             continue;
         }
-        let mut excuses: Vec<_> =
-            history.faults(Effect::Away).map(|fault| (fault.from, fault.to)).collect();
-        excuses.extend(history.losses().map(|fault| (fault.from, fault.to)));
+        let mut excuses: Vec<_> = history.troubles.excused("waiting", waiter.worker()).collect();
         // One of several together may have this lock, and waits for another.
         excuses.extend(of_lock.iter().filter_map(|it| {
             let (from, to, is_of_set) = it.neglected?;
             let is_own = it.id == waiter.id;
             Some((from, if is_own || is_of_set { to } else { to.min(from + NEGLECTED) }))
         }));
-        let own = history.stops.iter().filter(|(worker, ..)| worker == waiter.worker());
-        excuses.extend(own.map(|(_, from, to)| (*from, *to)));
         if longest_gap((waiter.asked, end), excuses.clone()) <= BOUND {
             continue;
         }
@@ -73,15 +70,9 @@ pub(super) fn answered(history: &History, request: &Request) -> Nanos {
 fn is_gone(history: &History, request: &Request) -> bool {
     let Some((at, why)) = &request.refused else { return false };
     let is_refusal = ["busy", "timed-out", "done", "closed"].contains(&&**why);
-    let overlaps = |from: Nanos, to: Nanos| from <= *at && request.asked <= to;
-    let is_disturbed = history.faults(Effect::Away).any(|it| overlaps(it.from, it.to))
-        || history.losses().any(|it| overlaps(it.from, it.to))
+    let is_disturbed = history.troubles.excuse("waiting", request.worker(), (request.asked, *at))
         || history.dead.get(request.worker()).is_some_and(|died| *died <= at + NEWS)
-        || request.neglected.is_some()
-        || history
-            .stops
-            .iter()
-            .any(|(worker, from, to)| worker == request.worker() && overlaps(*from, *to));
+        || request.neglected.is_some();
     is_refusal && !is_disturbed
 }
 
@@ -104,7 +95,7 @@ pub(super) fn may_hold(history: &History, request: &Request) -> (Nanos, Nanos) {
     if let Some(most) = request.max_hold {
         end = end.min(answered + most + NEWS);
     }
-    for fault in history.faults(Effect::Behind) {
+    for fault in history.troubles.of(Effect::Behind) {
         if start <= fault.to && fault.from <= end {
             end += fault.amount;
         }

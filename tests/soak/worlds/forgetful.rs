@@ -64,7 +64,7 @@ pub(super) async fn jump(server: &Server, journal: &Journal, rng: &mut Rng) {
     server.jump_back(time);
     let name = "jumps-back".to_owned();
     let (effect, amount) = (Effect::Behind, nanos(time));
-    journal.note(&Line::Fault { effect, from, to: now(), amount, name });
+    journal.note(&Line::Fault { effect, from, to: now(), amount, name, whose: None });
     // The next jump comes when the clock has made up for this one.
     work_for(time + Duration::from_secs(1)).await;
 }

@@ -162,9 +162,12 @@ impl Work {
         self.run = Some(Run { id: request.id().to_vec(), token, counts, told_ms });
     }
 
-    /// A repeated completion is answered as the first one.
+    /// A repeated completion is answered as the first one. A late copy of its ask may have been granted the lock
+    /// since, by another token.
     fn is_new(&self, request: &Request<'_>) -> bool {
-        let runs = self.run.as_ref().is_some_and(|run| run.id == request.id());
+        let token = number(request, 4).filter(|token| *token > 0);
+        let is_run = |run: &Run| run.id == request.id() && token.is_none_or(|it| it == run.token);
+        let runs = self.run.as_ref().is_some_and(is_run);
         runs || self.last.as_ref().is_none_or(|last| last.id != request.id())
     }
 

@@ -11,10 +11,6 @@ use leasehold_history::Nanos;
 
 use super::director::Director;
 use super::turns::{Worker, nanos, now};
-use crate::network::Micros;
-
-/// For so long nothing is said after something was wrong, beside what is not promised anyway.
-const SETTLED: Micros = 1_000_000;
 
 /// A command and its answer travel for so long, with others before them.
 const TRAVELS: Duration = Duration::from_millis(60);
@@ -130,11 +126,10 @@ impl Worker {
 
 fn look_at_renewals(director: &Director) {
     for Overdue { process, lease, ttl, at } in director.shared.take_overdue() {
-        let now = director.now();
-        let since = Micros::try_from(ttl.as_micros()).expect("it is short") + SETTLED;
-        if director.is_well(&process, now.saturating_sub(at / 1_000) + since) {
+        let shared = &director.shared;
+        if !shared.excuse("renewed", &process, (at.saturating_sub(nanos(ttl)), at)) {
             let wrong = format!("{process} does not renew {lease}, at {at} ns");
-            director.shared.judge("renewed", Some(wrong));
+            shared.judge("renewed", Some(wrong));
         }
     }
 }
@@ -144,10 +139,10 @@ pub(super) fn look(director: &Director) {
     look_at_renewals(director);
     let shared = &director.shared;
     for Answer { process, call, begun, ended, bound, is_failed } in shared.take_answers() {
-        let is_well = !bound.is_neglected
-            && director.is_well(&process, director.now().saturating_sub(begun / 1_000) + SETTLED);
+        let time = (begun, ended);
+        let is_well = !bound.is_neglected && !shared.excuse("in time", &process, time);
         let most = bound.wait + if is_well { bound.well } else { bound.troubled };
-        let took = ended - begun - shared.stood_still(&process, begun, ended).min(ended - begun);
+        let took = ended - begun - shared.stood_still(&process, time).min(ended - begun);
         let wrong = (took > nanos(most)).then(|| {
             let so = if is_well { ", and nothing was wrong" } else { "" };
             format!("{process}: {call} took {} ms of {}{so}", took / 1_000_000, most.as_millis())

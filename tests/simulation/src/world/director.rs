@@ -27,8 +27,7 @@ use super::version::Version;
 use crate::network::{Micros, Network};
 use crate::process::Process;
 
-/// So long after a fault nothing is promised to those who wait: they ask again every two seconds, and
-/// connect again before.
+/// A future that was not polled asks again this much later at most.
 const GRACE: Micros = 3_000_000;
 
 /// The links of a process, or the one to a server.
@@ -55,10 +54,6 @@ pub(super) struct Director {
     next_later: u64,
     /// When links are well again.
     links_until: BTreeMap<Link, Micros>,
-    /// Until when nothing is promised to those who wait: to all of them, and to those of a process.
-    disturbed_until: Micros,
-    refused_until: Option<Micros>,
-    processes_disturbed_until: BTreeMap<usize, Micros>,
     liveness: Liveness,
     listeners: Listeners,
     orphans: Orphans,
@@ -74,8 +69,7 @@ impl Director {
         shared: Arc<Shared>,
         rng: Rng,
     ) -> Self {
-        let is_quorum = matches!(plan.deployment, Deployment::Quorum(_));
-        Self {
+        let director = Self {
             version: Version::first(plan.may_kill, plan.pace),
             plan,
             network,
@@ -87,15 +81,16 @@ impl Director {
             later: BTreeMap::new(),
             next_later: 0,
             links_until: BTreeMap::new(),
-            disturbed_until: if is_quorum { COUNTS } else { 0 },
-            refused_until: None,
-            processes_disturbed_until: BTreeMap::new(),
             liveness: Liveness::default(),
             listeners: Listeners::default(),
             orphans: Orphans::default(),
             recalls: Recalls::default(),
             is_healed: false,
+        };
+        if director.is_quorum() {
+            director.note("starts", Effect::Away, 0, COUNTS, 0);
         }
+        director
     }
 
     pub(super) fn network(&self) -> RefMut<'_, Network> {
@@ -111,37 +106,34 @@ impl Director {
     }
 
     /// Notes a fault in the history.
-    pub(super) fn note(
-        &mut self,
-        name: &str,
-        effect: Effect,
-        from: Micros,
-        to: Micros,
-        by: Micros,
-    ) {
-        self.disturbed_until = self.disturbed_until.max(to + by + GRACE);
-        self.note_of_links(name, effect, from, to, by);
+    pub(super) fn note(&self, name: &str, effect: Effect, from: Micros, to: Micros, by: Micros) {
+        self.note_trouble(name, effect, (from, to), by, None);
     }
 
-    /// The same of a fault that only some processes notice.
-    pub(super) fn note_of_links(
+    /// The same of a fault that happens to one process.
+    pub(super) fn note_of(
+        &self,
+        process: usize,
+        name: &str,
+        effect: Effect,
+        time: (Micros, Micros),
+    ) {
+        let whose = self.processes.iter().find(|it| it.id() == process);
+        if let Some(whose) = whose.map(|it| it.name.clone()) {
+            self.note_trouble(name, effect, time, 0, Some(whose));
+        }
+    }
+
+    fn note_trouble(
         &self,
         name: &str,
         effect: Effect,
-        from: Micros,
-        to: Micros,
+        (from, to): (Micros, Micros),
         by: Micros,
+        whose: Option<String>,
     ) {
-        self.shared.note(
-            self.now(),
-            Line::Fault {
-                effect,
-                from: from * 1_000,
-                to: to * 1_000,
-                amount: by * 1_000,
-                name: name.to_owned(),
-            },
-        );
+        let (from, to, amount, name) = (from * 1_000, to * 1_000, by * 1_000, name.to_owned());
+        self.shared.note(self.now(), Line::Fault { effect, from, to, amount, name, whose });
     }
 
     /// Notes until when a lease is promised that a server lacked when it took over.
@@ -149,34 +141,15 @@ impl Director {
         self.shared.note(self.now(), Line::Forgotten { lock, token, until: until * 1_000 });
     }
 
-    /// Nothing is promised to the waiters of a process until then.
-    pub(super) fn disturb(&mut self, process: usize, until: Micros) {
-        let known = self.processes_disturbed_until.entry(process).or_default();
-        *known = (*known).max(until + GRACE);
-    }
-
-    /// True while nothing is promised to any waiter.
-    pub(super) fn is_disturbed(&self) -> bool {
-        self.now() < self.disturbed_until
-    }
-
-    /// True if nothing is in the way of a process's waiters for a lock, and was not for some time.
-    pub(super) fn is_promised(&self, process: usize, lock: &str, now: Micros) -> bool {
-        // A future that was not polled asks again as soon as it is.
-        let since = now.saturating_sub(GRACE);
-        if self.shared.is_neglected(&format!("p{process}"), lock, since) {
-            return false;
-        }
-        let own = self.processes_disturbed_until.get(&process).copied().unwrap_or_default();
-        self.processes.iter().any(|it| it.id() == process && !it.is_stopped())
-            && now >= self.disturbed_until.max(own)
-    }
-
-    /// True if a process is promised all, and was for so long.
-    pub(super) fn is_well(&self, process: &str, time: Micros) -> bool {
-        let own = self.processes.iter().find(|it| it.name == process).map(Process::id);
-        let own = own.and_then(|id| self.processes_disturbed_until.get(&id)).copied();
-        self.now() >= self.disturbed_until.max(own.unwrap_or_default()) + time
+    /// True if a rule may judge now what a process has of a lock: nothing is in its way, and was not for some
+    /// time.
+    pub(super) fn is_promised(&self, rule: &str, process: usize, lock: &str, now: Micros) -> bool {
+        let process = self.processes.iter().find(|it| it.id() == process && !it.is_stopped());
+        let at = now * 1_000;
+        process.is_some_and(|it| {
+            !self.shared.is_neglected(&it.name, lock, now.saturating_sub(GRACE))
+                && !self.shared.excuse(rule, &it.name, (at, at))
+        })
     }
 
     pub(super) fn any_host(&self, rng: &mut Rng) -> SocketAddr {
@@ -252,7 +225,8 @@ impl Director {
         }
         self.links_until.clear();
         self.network().heal();
-        self.disturbed_until = self.disturbed_until.max(self.now() + GRACE);
+        let now = self.now();
+        self.note("healed", Effect::Away, now, now, 0);
         self.set_clocks();
     }
 
@@ -274,16 +248,6 @@ impl Director {
     /// True if a client may have a connection for messages that is half open, and does not know it yet.
     pub(super) fn may_be_deaf(&self) -> bool {
         self.plan.faults.contains(&Fault::HalfOpen)
-    }
-
-    /// Notes until when a server refuses a command.
-    pub(super) fn note_refusals(&mut self, until: Micros) {
-        self.refused_until = self.refused_until.max(Some(until));
-    }
-
-    /// Until when a server has refused a command, if one has.
-    pub(super) fn refused_until(&self) -> Option<Micros> {
-        self.refused_until
     }
 
     /// The processes of these requests may have ended them on a server that another one has replaced.

@@ -266,7 +266,7 @@ impl Fault {
                 word => word,
             };
             director.network().host(host).forbid(word, true);
-            director.note_refusals(now + time);
+            director.note(&self.name(), Effect::Refuses, now, now + time, 0);
             director.later(now + time, move |network| network.host(host).forbid(word, false));
         }
         director.note(&self.name(), Effect::Away, now, now + time + NEXT_ASK, 0);
@@ -277,19 +277,14 @@ impl Fault {
         let now = director.now();
         let often = [2, 20, 100][rng.usize(..3)];
         let none = LinkFaults::default();
-        let (faults, longest) = match self {
+        let faults = match self {
             Self::Stalls => {
                 let longest_stall = director.longest_stall();
-                (LinkFaults { stall: often, longest_stall, ..none }, longest_stall)
+                LinkFaults { stall: often, longest_stall, ..none }
             }
-            Self::Blocks => (LinkFaults { blocked_until: Some(now + time), ..none }, 0),
-            _ => {
-                let often =
-                    LinkFaults { cut_before: often, cut_halfway: often, cut_after: often, ..none };
-                (often, 0)
-            }
+            Self::Blocks => LinkFaults { blocked_until: Some(now + time), ..none },
+            _ => LinkFaults { cut_before: often, cut_halfway: often, cut_after: often, ..none },
         };
-        director.disturb_links(faults, time, rng);
-        director.note_of_links(&self.name(), Effect::Away, now, now + time + longest, 0);
+        director.disturb_links(&self.name(), faults, time, rng);
     }
 }

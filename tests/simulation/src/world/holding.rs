@@ -159,7 +159,9 @@ impl Worker {
     /// A holder believes in its lease for no longer than the server does. Where servers vote, or one may
     /// have forgotten something, nothing is said.
     fn expect_outlasted(&self, lease: &Lease, ttl: Duration, left: Duration) {
-        if self.deployment != Deployment::Single || self.shared.was_forgotten() {
+        if self.deployment != Deployment::Single
+            || self.shared.excuse("belief", &self.name, (now(), now()))
+        {
             return;
         }
         let Ok(token) = lease.fence() else { return };

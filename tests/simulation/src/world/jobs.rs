@@ -80,7 +80,9 @@ impl Worker {
         let ran_for = Duration::from_nanos(now() - since);
         let was_there = tick.granted.checked_sub(ran_for).expect("after 1970");
         let is_old = tick.began + TOLD < was_there;
-        if self.shared.was_forgotten() || self.shared.may_run_again(since) {
+        if self.shared.excuse("catches up", &self.name, (now(), now()))
+            || self.shared.may_run_again(since)
+        {
             return;
         }
         let wrong = is_old

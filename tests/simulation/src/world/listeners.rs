@@ -20,9 +20,6 @@ const LOOK: Micros = 200_000;
 /// A client that has failed for long pauses for up to five seconds; so long after a fault it is back.
 const MOST: Micros = 2_500_000;
 
-/// One that was refused the subscription asks again after ten seconds, when it sends something.
-const REFUSED: Micros = 11_000_000;
-
 /// A waiter of a process on a server.
 type Waiter = (SocketAddr, usize, Waiting);
 
@@ -54,12 +51,11 @@ impl Listeners {
                 waiters.extend(of_server.map(|(waiter, is_heard)| ((address, waiter), is_heard)));
             }
         }
-        let is_judged = director.refused_until().is_none_or(|until| now >= until + REFUSED);
         let mut before = std::mem::take(&mut self.since);
         for ((address, waiter), is_heard) in waiters {
             let client = waiter.request.get(..CLIENT).and_then(|it| self.clients.get(it));
             let Some(process) = client.copied() else { continue };
-            if !is_judged || !director.is_promised(process, &waiter.lock, now) {
+            if !director.is_promised("listeners", process, &waiter.lock, now) {
                 continue;
             }
             if is_heard {
@@ -85,7 +81,7 @@ impl Listeners {
 mod tests {
     use std::time::Duration;
 
-    use leasehold_history::Kind;
+    use leasehold_history::{Effect, Kind};
     use tokio::time::sleep;
 
     use super::super::turn;
@@ -115,7 +111,7 @@ mod tests {
         let address = director.network().addresses()[0];
         director.network().host(address).server.forget_listeners();
         if is_said {
-            director.disturb(1, 7_000_000);
+            director.note_of(1, "test", Effect::Away, (0, 7_000_000));
         }
         while director.now() < 7_000_000 {
             turn(&mut director);

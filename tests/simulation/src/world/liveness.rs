@@ -52,9 +52,6 @@ impl Liveness {
         }
         self.next = now + LOOK;
         let mut before = std::mem::take(&mut self.free);
-        if director.is_disturbed() {
-            return;
-        }
         // Who asks again after some time does so by its own clock.
         let mut news = NEWS + director.drift().apart(ASKS);
         if director.may_be_deaf() {
@@ -70,7 +67,9 @@ impl Liveness {
             let clients = clients(server);
             // The process that a request is of, if nothing is in its way.
             let promised = |request: &[u8], lock: &str| {
-                clients.get(&request[..CLIENT]).filter(|it| director.is_promised(**it, lock, now))
+                clients
+                    .get(&request[..CLIENT])
+                    .filter(|it| director.is_promised("liveness", **it, lock, now))
             };
             for awaited in awaited(&server.core().borrow()) {
                 let Some(process) = promised(&awaited.first, &awaited.lock).copied() else {
@@ -123,7 +122,7 @@ impl Free {
 mod tests {
     use std::time::Duration;
 
-    use leasehold_history::Kind;
+    use leasehold_history::{Effect, Kind};
     use tokio::time::sleep;
 
     use super::super::turn;
@@ -159,7 +158,7 @@ mod tests {
         for process in [1, 2] {
             director.network().links.disturb(process, None, faults);
             if is_said {
-                director.disturb(process, until);
+                director.note_of(process, "test", Effect::Away, (0, until));
             }
         }
         while director.now() < until + 1_000_000 {

@@ -64,7 +64,7 @@ impl Worker {
     pub(super) fn expect_open(&self, wish: &Wish, at: Nanos, gets_in: bool) {
         for Part { lock, .. } in &wish.parts {
             if self.shared.closed(lock).is_some_and(|since| since + nanos(KNOWN) < at)
-                && !self.shared.was_forgotten()
+                && !self.shared.excuse("closed", &self.name, (now(), now()))
             {
                 let wrong =
                     gets_in.then(|| format!("{} gets in, and `{lock}` is closed", self.name));

@@ -45,9 +45,6 @@ impl Orphans {
         }
         self.next = now + LOOK;
         let mut before = std::mem::take(&mut self.since);
-        if director.is_disturbed() {
-            return;
-        }
         let mut network = director.network();
         for address in network.addresses() {
             let server = &network.host(address).server;
@@ -65,7 +62,7 @@ impl Orphans {
                 }
                 for (process, ids) in of_process {
                     let most = director.claims(process, &lock, now);
-                    if !director.is_promised(process, &lock, now) {
+                    if !director.is_promised("orphans", process, &lock, now) {
                         continue;
                     }
                     if ids.len() <= most {

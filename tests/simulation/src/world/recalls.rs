@@ -37,9 +37,6 @@ impl Recalls {
         }
         self.next = now + LOOK;
         let mut before = std::mem::take(&mut self.since);
-        if director.is_disturbed() {
-            return;
-        }
         let mut network = director.network();
         for address in network.addresses() {
             let server = &network.host(address).server;
@@ -50,7 +47,7 @@ impl Recalls {
             for (lock, holders) in all {
                 for id in holders {
                     let Some(process) = network.process_of(&id) else { continue };
-                    if !director.is_promised(process, &lock, now) {
+                    if !director.is_promised("recalls", process, &lock, now) {
                         continue;
                     }
                     if director.uses(process, &lock, now) {

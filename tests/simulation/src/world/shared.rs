@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use leasehold_history::{Effect, History, Line, Nanos, Request, Verdict};
+use leasehold_history::{History, Line, Nanos, Request, Verdict};
 use tokio::sync::watch;
 
 use super::answers::{Answer, Overdue};
@@ -30,12 +30,6 @@ struct State {
     overdue: Vec<Overdue>,
     /// When operators let jobs run again.
     again: Vec<(Nanos, Nanos)>,
-    /// When processes stood still.
-    stops: Vec<(String, Nanos, Nanos)>,
-    /// A server may have forgotten something, or its clock was set.
-    was_forgotten: bool,
-    /// What had ended may count again: a clock was set back, or another server took over.
-    may_have_revived: bool,
     trace: Trace,
     /// The locks whose limits an operator changes.
     operated: BTreeSet<&'static str>,
@@ -61,9 +55,6 @@ impl Shared {
             answers: Vec::new(),
             overdue: Vec::new(),
             again: Vec::new(),
-            stops: Vec::new(),
-            was_forgotten: false,
-            may_have_revived: false,
             trace,
             operated: BTreeSet::new(),
             closed: BTreeMap::new(),
@@ -89,13 +80,6 @@ impl Shared {
         state.claims.note(&line);
         if let Line::Again { from, to, .. } = &line {
             state.again.push((*from, *to));
-        }
-        if let Line::Fault { effect, .. } = &line {
-            state.was_forgotten |= *effect != Effect::Away;
-            state.may_have_revived |= matches!(effect, Effect::Behind | Effect::Replaced);
-        }
-        if let Line::Stopped { worker, from, to } | Line::Stalled { worker, from, to } = &line {
-            state.stops.push((worker.clone(), *from, *to));
         }
         state.history.add(line);
     }
@@ -156,20 +140,13 @@ impl Shared {
     }
 
     /// For how long a process stood still in this time.
-    pub(super) fn stood_still(&self, process: &str, from: Nanos, to: Nanos) -> Nanos {
-        let state = self.state();
-        let own = state.stops.iter().filter(|(name, ..)| name == process);
-        own.map(|(_, begun, over)| (*over).min(to).saturating_sub((*begun).max(from))).sum()
+    pub(super) fn stood_still(&self, process: &str, time: (Nanos, Nanos)) -> Nanos {
+        self.state().history.troubles.stood_still(process, time)
     }
 
-    /// True once a server may have forgotten something, or its clock was set.
-    pub(super) fn was_forgotten(&self) -> bool {
-        self.state().was_forgotten
-    }
-
-    /// True once what had ended may count again.
-    pub(super) fn may_have_revived(&self) -> bool {
-        self.state().may_have_revived
+    /// True if a rule says nothing of what happened to a process in this time.
+    pub(super) fn excuse(&self, rule: &str, process: &str, time: (Nanos, Nanos)) -> bool {
+        self.state().history.troubles.excuse(rule, process, time)
     }
 
     /// Lets an operator change the limit of a lock, unless another does.

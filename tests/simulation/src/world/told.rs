@@ -165,7 +165,7 @@ impl Worker {
         // What had ended may count again, and where nobody ends connections, copies of asks arrive later. Where
         // servers vote, one of them may have what counts no more.
         let is_vote = matches!(self.deployment, Deployment::Quorum(_));
-        if self.shared.may_have_revived() || !may_kill || is_vote {
+        if self.shared.excuse("shutdown", &self.name, (at, at)) || !may_kill || is_vote {
             return;
         }
         let wrong = (left > report.left).then(|| {

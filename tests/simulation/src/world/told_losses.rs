@@ -46,7 +46,7 @@ impl Subscriber for LossListener {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
-        if line.is_loss && self.is_sure && !self.shared.was_forgotten() {
+        if line.is_loss && self.is_sure && !self.shared.excuse("told losses", "", (now(), now())) {
             let is_gone = line.reason == "gone";
             let wrong = is_gone.then(|| format!("a lease is told to be gone, at {} ns", now()));
             self.shared.judge("told losses", wrong);

@@ -94,7 +94,6 @@ impl Director {
         let now = self.now();
         // Whole milliseconds, as all timers.
         let until = self.processes[at].stop(now, time / 1_000 * 1_000, clock_stops);
-        self.disturb(self.processes[at].id(), until);
         let worker = self.processes[at].name.clone();
         let line = Line::Stopped { worker, from: now * 1_000, to: until * 1_000 };
         self.shared.note(now, line);

@@ -28,6 +28,7 @@ impl Director {
     /// Disturbs the way of one process, or of all; to all servers, or to one of them.
     pub(in crate::world) fn disturb_links(
         &mut self,
+        name: &str,
         faults: LinkFaults,
         time: Micros,
         rng: &mut Rng,
@@ -38,15 +39,15 @@ impl Director {
         let is_one = self.plan.deployment != Deployment::Single && rng.bool();
         let server = is_one.then(|| self.any_host(rng));
         for id in ids {
-            self.disturb_link((id, server), faults, time);
+            self.disturb_link(name, (id, server), faults, time);
         }
     }
 
-    fn disturb_link(&mut self, link: Link, faults: LinkFaults, time: Micros) {
-        let until = self.now() + time;
+    fn disturb_link(&mut self, name: &str, link: Link, faults: LinkFaults, time: Micros) {
+        let (now, until) = (self.now(), self.now() + time);
         self.network().links.disturb(link.0, link.1, faults);
         self.links_until.insert(link, until);
-        self.disturb(link.0, until + LONGEST_STALL);
+        self.note_of(link.0, name, Effect::Away, (now, until + faults.longest_stall));
     }
 
     /// For some time, some of the processes reach this server alone, and the others all but this one.
@@ -58,22 +59,21 @@ impl Director {
         for id in ids {
             let is_beside = rng.bool();
             for other in servers.iter().filter(|it| (**it == server) != is_beside) {
-                self.disturb_link((id, Some(*other)), faults, time);
+                self.disturb_link("parts", (id, Some(*other)), faults, time);
             }
         }
     }
 
     /// Who has not tried a connection that is half open can't know that it is.
     pub(super) fn excuse_unaware(&mut self) {
+        let (now, until, name) = (self.now(), self.now() + NOTICES, Fault::HalfOpen.name());
         let unaware = self.network().unaware();
-        let until = self.now() + NOTICES;
         for process in unaware {
-            self.disturb(process, until);
+            self.note_of(process, &name, Effect::Deaf, (now, until));
         }
         let tried = self.network().take_tried();
         for process in tried {
-            self.disturb(process, until);
-            self.note_of_links(&Fault::HalfOpen.name(), Effect::Away, until - NOTICES, until, 0);
+            self.note_of(process, &name, Effect::Away, (now, until));
         }
     }
 
@@ -84,8 +84,7 @@ impl Director {
         if count > 0 {
             self.say(&format!("{count} connections of p{process} are half open"));
             let (now, until) = (self.now(), self.now() + NOTICES);
-            self.disturb(process, until);
-            self.note_of_links(&Fault::HalfOpen.name(), Effect::Away, now, until, 0);
+            self.note_of(process, &Fault::HalfOpen.name(), Effect::Away, (now, until));
         }
     }
 }
