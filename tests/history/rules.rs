@@ -8,6 +8,7 @@ mod once;
 mod order;
 mod refusals;
 mod tokens;
+mod turns;
 mod waiting;
 
 use std::collections::{BTreeMap, HashMap};
@@ -50,6 +51,7 @@ pub fn check(history: &History, queued: Option<Nanos>) -> Verdict {
         }
         refusals::check(history, of_lock, &at_once, &mut verdict);
         tokens::check(history, of_lock, &mut verdict);
+        turns::check(history, of_lock, &at_once, &mut verdict);
         waiting::check(history, of_lock, &mut verdict);
     }
     verdict

@@ -329,6 +329,29 @@ fn wait(id: &str, lock: &str, asked: u64, at: u64, token: &str) -> String {
 }
 
 #[test]
+fn a_turn_that_lasts_for_too_long_is_found() {
+    let first = hold("a:1", "m", 100, 110, "1");
+    assert_none(&[first.clone(), hold("a:2", "m", 150, 160, "2")].concat());
+    let late = hold("a:2", "m", 151, 160, "2");
+    let both = [first, late].concat();
+    assert_one(&both, "turns");
+    for reason in ["stopped a 120ms 130ms\n", "neglected a:2 149ms 151ms false\n"] {
+        assert_none(&[&*both, reason].concat());
+    }
+}
+
+#[test]
+fn a_grant_past_the_neighbour_of_one_that_is_left_alone_is_found() {
+    let left_alone = "ask a:9 150ms m Mutex 1 1 a 1000ms 0\n \
+                      neglected a:9 200ms 15000ms false\n refused a:9 16000ms gave-up\n";
+    let waits = wait("a:1", "m", 100, 12_000, "2");
+    let passes = |asked, got| [left_alone, &*waits, &*wait("b:1", "m", asked, got, "1")].concat();
+    assert_none(&passes(2_000, 3_000));
+    assert_none(&passes(8_200, 9_000));
+    assert_one(&passes(8_201, 9_000), "order");
+}
+
+#[test]
 fn a_grant_past_a_waiter_is_found() {
     let (first, second) = (wait("a:1", "m", 100, 5_000, "2"), wait("b:1", "m", 2_000, 3_000, "1"));
     let both = [first.clone(), second.clone()].concat();
@@ -354,8 +377,8 @@ fn a_grant_past_a_waiter_is_found() {
     assert_none(&[&both, gave_up].concat());
     // It was handed the lease by one that held it when it came.
     let before = wait("b:0", "m", 90, 1_990, "1").replace("2000ms", "2500ms");
-    let handed = second.replace(" 1\n", " 2\n");
-    assert_none(&[before, first.replace(" 2\n", " 3\n"), handed].concat());
+    let handed = second.replace(" 1\n", " 65\n");
+    assert_none(&[before, first.replace(" 2\n", " 129\n"), handed].concat());
     for reason in [
         "stopped a 1000ms 1500ms\n",
         "stalled a 1000ms 1500ms\n",

@@ -13,6 +13,8 @@ pub enum Effect {
     Away,
     /// A process may hear nothing from a server, and can't know that yet.
     Deaf,
+    /// Keys move from one server to another: a command takes longer, and is answered.
+    Moves,
     /// The server refuses a command.
     Refuses,
     /// A process stands still.
@@ -27,9 +29,10 @@ pub enum Effect {
 }
 
 impl Effect {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Away,
         Self::Deaf,
+        Self::Moves,
         Self::Refuses,
         Self::Still,
         Self::Forgets,
@@ -64,34 +67,38 @@ use Excuse::{All, Ever, Never, Own};
 /// Who waits asks again every two seconds, and connects again before. So after three seconds all is as it
 /// should be; a second more is for what is under way then. A refused subscription is asked for again after ten.
 #[rustfmt::skip]
-const EXCUSES: [(&[&str], [Excuse; 7]); 10] = [
-    //                away         deaf         refuses      still        forgets      replaced     behind
+const EXCUSES: [(&[&str], [Excuse; 8]); 12] = [
+    //               away         deaf         moves        refuses      still        forgets      replaced     behind
     // tests/history
     (&["loss"],
-                     [Own(3_000),  Never,       All(3_000),  Own(1_000),  All(3_000),  All(3_000),  All(3_000)]),
+                    [Own(3_000),  Never,       All(3_000),  All(3_000),  Own(1_000),  All(3_000),  All(3_000),  All(3_000)]),
     (&["loss: sooner"],
-                     [Never,       Never,       Never,       Never,       All(3_000),  All(3_000),  Never]),
+                    [Never,       Never,       Never,       Never,       Never,       All(3_000),  All(3_000),  Never]),
     (&["order"],
-                     [All(1_000),  Never,       All(1_000),  Own(0),      All(1_000),  All(1_000),  All(1_000)]),
+                    [All(1_000),  Never,       All(1_000),  All(1_000),  Own(0),      All(1_000),  All(1_000),  All(1_000)]),
     (&["refusals"],
-                     [All(5_000),  Never,       All(5_000),  Own(5_000),  All(5_000),  All(5_000),  All(5_000)]),
+                    [All(5_000),  Never,       All(5_000),  All(5_000),  Own(5_000),  All(5_000),  All(5_000),  All(5_000)]),
+    (&["turns"],
+                    [Never,       Never,       Never,       Never,       Own(0),      Never,       Never,       Never]),
     (&["waiting"],
-                     [All(0),      Never,       Never,       Own(0),      All(0),      All(0),      Never]),
+                    [All(0),      Never,       All(0),      Never,       Own(0),      All(0),      All(0),      Never]),
     // The worlds
     (&["asks again", "liveness", "orphans", "recalls"],
-                     [Own(3_000),  Own(3_000),  Own(3_000),  Own(3_000),  All(3_000),  All(3_000),  All(3_000)]),
+                    [Own(3_000),  Own(3_000),  All(3_000),  Own(3_000),  Own(3_000),  All(3_000),  All(3_000),  All(3_000)]),
     (&["listeners"],
-                     [Own(3_000),  Own(3_000),  All(11_000), Own(3_000),  All(3_000),  All(3_000),  All(3_000)]),
-    (&["in time", "renewed", "store"],
-                     [Own(4_000),  Own(4_000),  Own(4_000),  Own(4_000),  All(4_000),  All(4_000),  All(4_000)]),
+                    [Own(3_000),  Own(3_000),  All(3_000),  All(11_000), Own(3_000),  All(3_000),  All(3_000),  All(3_000)]),
+    (&["in time", "renewed"],
+                    [Own(4_000),  Own(4_000),  All(4_000),  Own(4_000),  Own(4_000),  All(4_000),  All(4_000),  All(4_000)]),
+    (&["store"],
+                    [Own(4_000),  Own(4_000),  Never,       Own(4_000),  Own(4_000),  All(4_000),  All(4_000),  All(4_000)]),
     // What had ended may count again.
     (&["shutdown"],
-                     [Never,       Never,       Never,       Never,       Never,       Ever,        Ever]),
+                    [Never,       Never,       Never,       Never,       Never,       Never,       Ever,        Ever]),
     (&["belief", "catches up", "closed", "told losses"],
-                     [Never,       Never,       Never,       Never,       Ever,        Ever,        Ever]),
+                    [Never,       Never,       Never,       Never,       Never,       Ever,        Ever,        Ever]),
 ];
 
-fn excuses(rule: &str) -> [Excuse; 7] {
+fn excuses(rule: &str) -> [Excuse; 8] {
     let row = EXCUSES.iter().find(|(rules, _)| rules.contains(&rule));
     row.unwrap_or_else(|| panic!("{rule} is not in the table of excuses")).1
 }

@@ -18,6 +18,9 @@ use crate::line::{Kind, Nanos};
 /// For so long an idle lease is taken up without asking the server.
 const IDLE: Nanos = 1_000_000_000;
 
+/// For so long a process waits for one of its futures that nobody polls, and then for its place in the queue.
+const NEGLECTED: Nanos = 8_000_000_000;
+
 /// A grant is heard of this much later at most, if nothing is wrong.
 const NEWS: Nanos = 500_000_000;
 
@@ -29,14 +32,13 @@ pub(super) fn check(
     (at_once, queued): (&AtOnce<'_>, Nanos),
     verdict: &mut Verdict,
 ) {
-    let neglected: Vec<_> = of_lock
-        .iter()
-        .filter_map(|it| it.neglected.map(|(from, to, _)| (it.worker(), from, to)))
-        .collect();
-    // It returns to its place when it is polled again.
-    let was_neglected = |waiter: &Request, until: Nanos| {
-        neglected.iter().any(|(worker, from, to)| {
-            *worker == waiter.worker() && *from <= until && waiter.asked <= *to
+    let neglected: Vec<_> = of_lock.iter().filter(|it| it.neglected.is_some()).collect();
+    // It returns to its place when it is polled again. A neighbour that is left alone is passed over.
+    let was_neglected = |waiter: &Request, since: Nanos, until: Nanos| {
+        neglected.iter().filter(|it| it.worker() == waiter.worker()).any(|it| {
+            let (from, to, _) = it.neglected.expect("it is one of these");
+            let to = if it.id == waiter.id { to + NEWS } else { to.min(from + NEGLECTED) };
+            from <= until && since <= to
         })
     };
     let mut ended = HashMap::<&str, Nanos>::new();
@@ -54,7 +56,7 @@ pub(super) fn check(
             continue;
         }
         // Where there are always faults, this spares most of the work.
-        if was_disturbed(history, waiter, queued) || was_neglected(waiter, queued) {
+        if was_disturbed(history, waiter, queued) {
             continue;
         }
         let later = by_time[nth + 1..].iter().skip_while(|it| it.asked <= queued);
@@ -72,7 +74,7 @@ pub(super) fn check(
             if has_place_since(history, &by_time, other) <= queued
                 || may_be_unaware(history, &by_time, other)
                 || was_disturbed(history, waiter, granted.min(end))
-                || was_neglected(waiter, granted.min(end))
+                || was_neglected(waiter, other.asked, granted.min(end))
             {
                 continue;
             }

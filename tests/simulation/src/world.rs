@@ -101,6 +101,8 @@ pub fn run(plan: &Plan) -> Report {
     if !is_found {
         finish(&mut director, &shared);
     }
+    answers::look(&shared);
+    shared.judge_suspected();
     let Verdict { wrong: mut violations, mut judged } = shared.take_verdict();
     let (history, hash) = shared.take_history();
     if !is_found {
@@ -142,7 +144,7 @@ fn work(plan: &Plan, director: &mut Director, rng: &mut Rng) {
             director.say(&format!("fault: {}", fault.name()));
             let over = fault.happen(director, rng);
             // Faults overlap now and then.
-            let pause = rng.u64(..3 * SECOND);
+            let pause = rng.u64(..plan.pause * SECOND);
             next = if rng.u8(..4) == 0 { director.now() + pause / 10 } else { over + pause };
         }
         director.remove_ended();

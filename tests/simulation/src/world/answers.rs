@@ -9,7 +9,7 @@ use std::time::Duration;
 use leasehold::{Lease, LockError};
 use leasehold_history::Nanos;
 
-use super::director::Director;
+use super::shared::Shared;
 use super::turns::{Worker, nanos, now};
 
 /// A command and its answer travel for so long, with others before them.
@@ -97,16 +97,6 @@ impl Worker {
     }
 }
 
-/// A lease that is near its end, though it is renewed.
-#[derive(Debug)]
-pub(super) struct Overdue {
-    process: String,
-    /// What it is, in words.
-    lease: String,
-    ttl: Duration,
-    at: Nanos,
-}
-
 impl Worker {
     /// A lease is renewed each third of its TTL. Looks at one that its holder has had since then.
     pub(super) fn expect_renewed(&self, lease: &Lease, since: Nanos, ttl: Duration) {
@@ -115,29 +105,19 @@ impl Worker {
         if left.is_zero() || at - since < nanos(TRAVELS) {
             return;
         }
-        if left >= (ttl / 2).saturating_sub(TRAVELS) {
-            return self.shared.judge("renewed", None);
-        }
-        let process = self.name.clone();
-        let lease = format!("`{}`, which lasts for {left:?} of {ttl:?}", lease.key().as_ref());
-        self.shared.note_overdue(Overdue { process, lease, ttl, at });
+        let wrong = (left < (ttl / 2).saturating_sub(TRAVELS)).then(|| {
+            let (lock, name) = (lease.key().as_ref(), &self.name);
+            format!(
+                "{name} does not renew `{lock}`, which lasts for {left:?} of {ttl:?}, at {at} ns"
+            )
+        });
+        let time = (at.saturating_sub(nanos(ttl)), at);
+        self.shared.suspect("renewed", &self.name, time, wrong);
     }
 }
 
-fn look_at_renewals(director: &Director) {
-    for Overdue { process, lease, ttl, at } in director.shared.take_overdue() {
-        let shared = &director.shared;
-        if !shared.excuse("renewed", &process, (at.saturating_sub(nanos(ttl)), at)) {
-            let wrong = format!("{process} does not renew {lease}, at {at} ns");
-            shared.judge("renewed", Some(wrong));
-        }
-    }
-}
-
-/// Looks at the calls that were answered since it looked before.
-pub(super) fn look(director: &Director) {
-    look_at_renewals(director);
-    let shared = &director.shared;
+/// Looks at all calls that were answered, when all that went wrong is known.
+pub(super) fn look(shared: &Shared) {
     for Answer { process, call, begun, ended, bound, is_failed } in shared.take_answers() {
         let time = (begun, ended);
         let is_well = !bound.is_neglected && !shared.excuse("in time", &process, time);
@@ -148,7 +128,7 @@ pub(super) fn look(director: &Director) {
             format!("{process}: {call} took {} ms of {}{so}", took / 1_000_000, most.as_millis())
         });
         shared.judge("in time", wrong);
-        if is_well {
+        if !bound.is_neglected && !shared.excuse("store", &process, time) {
             let wrong =
                 is_failed.then(|| format!("{process}: {call} failed, and nothing was wrong"));
             shared.judge("store", wrong);
@@ -160,6 +140,7 @@ pub(super) fn look(director: &Director) {
 mod tests {
     use tokio::time::sleep;
 
+    use super::super::director::Director;
     use super::super::turn;
     use super::*;
 
@@ -177,6 +158,7 @@ mod tests {
         while director.now() < 10_000_000 {
             turn(&mut director);
         }
+        look(&shared);
         shared.take_verdict().wrong
     }
 

@@ -68,6 +68,11 @@ impl ClientMistake {
         Self { only: Only { may_kill: Some(false), ..self.only }, ..self }
     }
 
+    /// The same, with so many processes at a time.
+    const fn with_processes(self, count: usize) -> Self {
+        Self { only: Only { processes: Some(count), ..self.only }, ..self }
+    }
+
     pub fn name(&self) -> &'static str {
         self.planted.name
     }

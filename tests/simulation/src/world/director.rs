@@ -13,7 +13,6 @@ use std::sync::Arc;
 use fastrand::Rng;
 use leasehold_history::{Effect, Line};
 
-use super::answers;
 use super::faults::Fault;
 use super::group_faults;
 use super::listeners::Listeners;
@@ -240,7 +239,6 @@ impl Director {
         listeners.look(self);
         orphans.look(self);
         recalls.look(self);
-        answers::look(self);
         (self.liveness, self.listeners) = (liveness, listeners);
         (self.orphans, self.recalls) = (orphans, recalls);
     }

@@ -85,12 +85,13 @@ pub(super) fn move_slot(director: &mut Director, rng: &mut Rng) -> Micros {
         return now;
     }
     let (lock, _) = PROBES[rng.usize(..PROBES.len())];
-    let pause = rng.u64(MS..100 * MS);
+    // A client sends a command again for two seconds.
+    let pause = rng.u64(MS..40 * MS);
     let Some(nodes) = director.servers.move_slot(lock, (now, pause), rng) else { return now };
     director.say(&format!("the slot of {lock} moves: {nodes:?}"));
     let over = now + MOVES * pause;
     let name = Fault::Moves.name();
-    director.note(&name, Effect::Away, now, over + NEXT_ASK, 0);
+    director.note(&name, Effect::Moves, now, over + NEXT_ASK, 0);
     let [from, to] = nodes.map(|node| director.network().host(node).ahead_us(now));
     other_clock(director, &name, (now, over), to - from);
     over

@@ -46,6 +46,9 @@ impl Worker {
     pub(super) fn got_one(&self, lease: &LeaseHandle, id: &str, at: Nanos) -> Option<u64> {
         let token = lease.fence().ok().map(u64::from);
         self.note(Line::Got { id: id.to_owned(), at, token });
+        let wrong =
+            lease.remaining().is_zero().then(|| format!("{id} has got a lease that has ended"));
+        self.shared.judge("granted", wrong);
         if let Some(token) = token.filter(|_| !matches!(self.deployment, Deployment::Quorum(_))) {
             self.expect_asked(lease.key().as_ref(), id, token);
         }

@@ -14,7 +14,7 @@ use super::jobs::{JITTER, JOB, RETRY};
 use super::shared::Shared;
 use super::turns::Worker;
 use super::{run_until_ended, turn};
-use crate::network::Micros;
+use crate::network::{LinkFaults, Micros};
 use crate::process;
 
 /// The periods of the two versions, and one that is longer than a world.
@@ -45,8 +45,12 @@ const BOUND: Duration = JITTER
 /// Within this time after an operator has had the answer, work runs again.
 const AGAIN: Duration = Duration::from_millis(100).saturating_add(JITTER).saturating_add(NEWS);
 
-/// The same where the connections were lost just before, and a second time within a minute.
-const AGAIN_UNHEARD: Duration = Duration::from_secs(60).saturating_add(AGAIN);
+/// For so long nobody reaches a server.
+const DEAF: Micros = SECOND / 2;
+
+/// The same where nobody has heard it: who connects again asks; at once, or a minute after it did so before.
+const UNHEARD: Duration = Duration::from_secs(6).saturating_add(AGAIN);
+const UNHEARD_AGAIN: Duration = Duration::from_secs(60).saturating_add(AGAIN);
 
 const SECOND: Micros = 1_000_000;
 
@@ -119,22 +123,31 @@ fn two_versions(director: &mut Director, shared: &Shared) {
     }
 }
 
-/// While all sleep for long, an operator lets the work run again; and once more after all connections were
-/// lost.
+/// While all sleep for long, an operator lets the work run again; and once more while nobody hears it.
 fn again_and_again(director: &mut Director, shared: &Shared) {
     offer(director, LONG);
     offer(director, LONG);
     drive(director, 2 * SECOND);
     run_again(director, shared, AGAIN);
-    director.end_connections();
+    deafen(director);
+    run_again(director, shared, UNHEARD);
     drive(director, CONNECTS);
     run_again(director, shared, AGAIN);
     // A minute takes a while.
     if director.is_one_of(3) {
-        director.end_connections();
-        drive(director, SECOND);
-        run_again(director, shared, AGAIN_UNHEARD);
+        deafen(director);
+        run_again(director, shared, UNHEARD_AGAIN);
     }
+}
+
+/// Ends all connections, and lets nobody connect again for some time.
+fn deafen(director: &mut Director) {
+    let blocked_until = Some(director.now() + DEAF);
+    for process in &director.processes {
+        let faults = LinkFaults { blocked_until, ..LinkFaults::default() };
+        director.network().links.disturb(process.id(), None, faults);
+    }
+    director.end_connections();
 }
 
 /// Lets the work run again, and finds out whether it does in time, if somebody is there.

@@ -23,6 +23,8 @@ pub struct Plan {
     pub faults: BTreeSet<Fault>,
     /// Nothing goes wrong in its second half, so what the first has left behind is seen.
     pub has_calm: bool,
+    /// The longest pause between two faults, in seconds. Where it is long, rules judge what is left of a fault.
+    pub pause: u64,
     /// Clients may end the connections that they have left. If not, what they sent there arrives, though not
     /// later than they wait for it.
     pub may_kill: bool,
@@ -87,11 +89,12 @@ pub struct Only {
     pub deployment: Option<Deployment>,
     pub faults: Option<&'static [Fault]>,
     pub may_kill: Option<bool>,
+    pub processes: Option<usize>,
 }
 
 impl Only {
     /// All worlds.
-    pub const ANY: Self = Self { deployment: None, faults: None, may_kill: None };
+    pub const ANY: Self = Self { deployment: None, faults: None, may_kill: None, processes: None };
 }
 
 /// Most worlds have clocks as a client expects them: a server's and a process's together are wrong by a
@@ -137,6 +140,7 @@ impl Plan {
         let clocks = clocks(&mut rng);
         let may_kill = rng.u8(..6) > 0;
         let pace = if rng.u8(..5) == 0 { 20 } else { 1 };
+        let pause = if rng.u8(..3) == 0 { 15 } else { 3 };
         let printed = Printed::Nothing;
         let mut plan = Self {
             seed,
@@ -146,6 +150,7 @@ impl Plan {
             tasks,
             faults: BTreeSet::new(),
             has_calm,
+            pause,
             may_kill,
             deployment,
             pace,

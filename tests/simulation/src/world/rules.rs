@@ -27,7 +27,7 @@ fn single(deployment: Deployment) -> bool {
     deployment == Single
 }
 
-const RULES: [Rule; 43] = [
+const RULES: [Rule; 45] = [
     // tests/history
     ("answer", all, OFTEN),
     ("exclusion", all, OFTEN),
@@ -39,6 +39,7 @@ const RULES: [Rule; 43] = [
     ("order", ordered, SELDOM),
     ("refusals", all, OFTEN),
     ("token", all, OFTEN),
+    ("turns", ordered, RARELY),
     ("waiting", all, VERY_RARELY),
     // The worlds' own
     ("asks again", ordered, OFTEN),
@@ -46,6 +47,7 @@ const RULES: [Rule; 43] = [
     ("belief", single, OFTEN),
     ("catches up", ordered, SELDOM),
     ("closed", ordered, RARELY),
+    ("granted", all, OFTEN),
     ("idle", ordered, SELDOM),
     ("in time", all, OFTEN),
     ("job", ordered, OFTEN),

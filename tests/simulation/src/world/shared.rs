@@ -8,7 +8,7 @@ use fastrand::Rng;
 use leasehold_history::{History, Line, Nanos, Request, Verdict};
 use tokio::sync::watch;
 
-use super::answers::{Answer, Overdue};
+use super::answers::Answer;
 use super::claims::Claims;
 use super::job_runs::JobRuns;
 use super::wishes::Travelling;
@@ -24,10 +24,10 @@ pub(super) struct Shared {
 struct State {
     history: History,
     claims: Claims,
-    /// The calls that were answered since somebody looked.
+    /// All calls that were answered.
     answers: Vec<Answer>,
-    /// The leases that were near their ends since somebody looked, though they are renewed.
-    overdue: Vec<Overdue>,
+    /// What is wrong, unless something excuses it.
+    suspected: Vec<Suspicion>,
     /// When operators let jobs run again.
     again: Vec<(Nanos, Nanos)>,
     trace: Trace,
@@ -47,13 +47,21 @@ struct State {
     asked_again: Option<Micros>,
 }
 
+/// Something that is wrong with a process, unless something excuses it.
+struct Suspicion {
+    rule: &'static str,
+    process: String,
+    time: (Nanos, Nanos),
+    wrong: String,
+}
+
 impl Shared {
     pub(super) fn new(trace: Trace) -> Self {
         let state = State {
             history: History::default(),
             claims: Claims::default(),
             answers: Vec::new(),
-            overdue: Vec::new(),
+            suspected: Vec::new(),
             again: Vec::new(),
             trace,
             operated: BTreeSet::new(),
@@ -125,18 +133,37 @@ impl Shared {
         self.state().answers.push(answer);
     }
 
-    /// The calls that were answered since the last time.
+    /// Takes out the calls that were answered.
     pub(super) fn take_answers(&self) -> Vec<Answer> {
         std::mem::take(&mut self.state().answers)
     }
 
-    pub(super) fn note_overdue(&self, overdue: Overdue) {
-        self.state().overdue.push(overdue);
+    /// The same as `judge`, of a process at this time; unless something excuses it. A failover says in the end
+    /// what it has lost.
+    pub(super) fn suspect(
+        &self,
+        rule: &'static str,
+        process: &str,
+        time: (Nanos, Nanos),
+        wrong: Option<String>,
+    ) {
+        match wrong {
+            None => self.judge(rule, None),
+            Some(wrong) => {
+                let process = process.to_owned();
+                self.state().suspected.push(Suspicion { rule, process, time, wrong });
+            }
+        }
     }
 
-    /// The leases that were near their ends since the last time.
-    pub(super) fn take_overdue(&self) -> Vec<Overdue> {
-        std::mem::take(&mut self.state().overdue)
+    /// Judges what is suspected, when all that went wrong is known.
+    pub(super) fn judge_suspected(&self) {
+        let state = &mut *self.state();
+        for Suspicion { rule, process, time, wrong } in std::mem::take(&mut state.suspected) {
+            if !state.history.troubles.excuse(rule, &process, time) {
+                state.verdict.note(rule, Some(wrong));
+            }
+        }
     }
 
     /// For how long a process stood still in this time.

@@ -165,13 +165,13 @@ impl Worker {
         // What had ended may count again, and where nobody ends connections, copies of asks arrive later. Where
         // servers vote, one of them may have what counts no more.
         let is_vote = matches!(self.deployment, Deployment::Quorum(_));
-        if self.shared.excuse("shutdown", &self.name, (at, at)) || !may_kill || is_vote {
+        if !may_kill || is_vote {
             return;
         }
         let wrong = (left > report.left).then(|| {
             format!("{}: a shutdown has left {left} leases and says {report:?}", self.name)
         });
-        self.shared.judge("shutdown", wrong);
+        self.shared.suspect("shutdown", &self.name, (at, at), wrong);
     }
 }
 
@@ -201,6 +201,7 @@ mod tests {
         while director.now() < 1_000_000 {
             turn(&mut director);
         }
+        shared.judge_suspected();
         let found = shared.take_verdict().wrong.into_iter();
         found.filter(|it| ["told", "shutdown"].iter().any(|rule| it.starts_with(rule))).collect()
     }

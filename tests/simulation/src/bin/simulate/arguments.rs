@@ -256,6 +256,7 @@ impl Arguments {
             deployment: self.deployment.or(only.deployment),
             among: self.among.or(faults),
             may_kill: self.may_kill.or(only.may_kill),
+            processes: self.processes.or(only.processes),
             ..self
         }
     }
