@@ -36,7 +36,7 @@ pub(super) fn check(
         }
         let is_own = |other: &Request| other.worker() == refused.worker();
         let gave_back = |other: &Request| {
-            let how = other.freed.as_ref().filter(|(freed, _)| *freed <= from);
+            let how = other.freed.as_ref().filter(|(freed, _)| *freed < from);
             // One that is dropped may be kept.
             let is_kept = other.linger > 0;
             how.is_some_and(|(_, how)| match &**how {

@@ -6,10 +6,14 @@ use super::overview::locks;
 use super::stored::{Place, Stored};
 use crate::server::core::Core;
 
-/// For each lock, by its name, the requests that hold it.
+/// A client takes a lease for over by so many milliseconds before its server does.
+const EARLY_MS: i64 = 50;
+
+/// For each lock, by its name, the requests whose leases its server has, and their clients still count.
 pub(crate) fn holders(core: &Core) -> impl Iterator<Item = (String, BTreeSet<Vec<u8>>)> {
     locks(core).map(|(place, stored)| {
-        (place.name(), stored.live().map(|it| it.holder.id.to_vec()).collect())
+        let lasting = stored.live().filter(|it| it.ends_ms > stored.now_ms + EARLY_MS);
+        (place.name(), lasting.map(|it| it.holder.id.to_vec()).collect())
     })
 }
 

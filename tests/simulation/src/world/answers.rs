@@ -60,6 +60,9 @@ pub(super) const RENEWS: Bound = bound(4_500, 200);
 /// Nothing is held any more when a client is shut down: what remains is to end what was given up.
 pub(super) const SHUTS_DOWN: Bound = bound(7_500, 100);
 
+/// Holders have five seconds to finish, and two to let go.
+pub(super) const SHUTS_DOWN_AMID: Bound = bound(7_500, 7_100);
+
 /// A call that has ended.
 #[derive(Debug)]
 pub(super) struct Answer {

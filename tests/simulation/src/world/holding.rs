@@ -63,7 +63,8 @@ impl Worker {
             _ => millis(rng, 0..8 * self.version.pace),
         };
         let renews = rng.u8(..8) == 0;
-        let looking = Box::pin(self.look_for(&guard, ids, wish, time, renews));
+        let longer = if rng.u8(..4) == 0 { millis(rng, 0..9_000) } else { Duration::ZERO };
+        let looking = Box::pin(self.look_for(&guard, ids, wish, (time, longer), renews));
         if rng.u8(..6) == 0 {
             match guard.run(looking).await {
                 Ok(()) => {}
@@ -85,10 +86,10 @@ impl Worker {
         guard: &Guard,
         ids: &[String],
         wish: &Wish,
-        time: Duration,
+        (time, mut longer): (Duration, Duration),
         renews: bool,
     ) {
-        let until = tokio::time::Instant::now() + time;
+        let mut until = tokio::time::Instant::now() + time;
         let since = now();
         loop {
             let is_lost = self.look(guard, ids, wish);
@@ -96,8 +97,11 @@ impl Worker {
                 let leases = guard.leases();
                 leases.for_each(|lease| self.expect_renewed(lease, since, wish.ttl));
             }
+            if self.holds_on() {
+                until += std::mem::take(&mut longer);
+            }
             let left = until.saturating_duration_since(tokio::time::Instant::now());
-            if left.is_zero() || is_lost || self.is_ending() {
+            if left.is_zero() || is_lost || self.is_to_stop() {
                 break;
             }
             sleep(left.min(LOOK)).await;
@@ -115,10 +119,13 @@ impl Worker {
             if left.is_zero() {
                 is_lost = true;
                 // The server keeps it until it is released: nothing has taken it.
-                if lease.state() != LeaseState::Lost(LossReason::Replaced) {
-                    self.note(Line::Lost { id, at });
-                } else if !wish.replaces {
-                    self.says_wrongly("it was replaced, and has not asked for that", &id);
+                match lease.state() {
+                    LeaseState::Lost(LossReason::Replaced) if wish.replaces => {}
+                    LeaseState::Lost(LossReason::ShutDown) if self.is_ending() => {}
+                    LeaseState::Lost(LossReason::Replaced | LossReason::ShutDown) => {
+                        self.says_wrongly("nobody has asked for that loss", &id);
+                    }
+                    _ => self.note(Line::Lost { id, at }),
                 }
             } else {
                 self.held(id, at, wish.ttl, left);

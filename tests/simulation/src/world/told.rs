@@ -158,8 +158,10 @@ impl Worker {
     pub(super) fn expect_shut_down(&self, report: &ShutdownReport) {
         let (at, mut may_kill) = (now(), false);
         process::in_network(|network, _| may_kill = network.may_kill());
+        // Nobody has taken what is offered to a future that is not polled.
         let left = holders()
             .into_iter()
+            .filter(|(lock, _)| !self.shared.is_neglected(&self.name, lock, at / 1_000))
             .map(|(lock, held)| held.saturating_sub(self.shared.detached(&self.name, &lock, at)));
         let left: usize = left.sum();
         // What had ended may count again, and where nobody ends connections, copies of asks arrive later. Where

@@ -10,7 +10,7 @@ use leasehold_history::{Line, Nanos};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::answers::{ACQUIRES, SHUTS_DOWN};
+use super::answers::{ACQUIRES, Bound, SHUTS_DOWN, SHUTS_DOWN_AMID};
 use super::client::Client;
 use super::kept::Neglect;
 use super::plan::Deployment;
@@ -33,6 +33,8 @@ pub(super) struct Worker {
     /// How far the clocks of its world drift.
     pub(super) clocks: Clocks,
     pub(super) deployment: Deployment,
+    /// Its client is shut down while its tasks hold leases and wait for others.
+    works_on: bool,
     requests: AtomicU64,
 }
 
@@ -56,16 +58,22 @@ impl Worker {
         version: Version,
         (deployment, clocks): (Deployment, Clocks),
     ) -> Self {
-        Self { name, client, shared, version, clocks, deployment, requests: AtomicU64::new(0) }
+        let (works_on, requests) = (false, AtomicU64::new(0));
+        Self { name, client, shared, version, clocks, deployment, works_on, requests }
     }
 
-    /// Works until the world ends, or the process is to end; then shuts the client down.
-    pub(super) async fn work(self, tasks: usize, mut rng: Rng) {
+    /// Works until the world ends, or the process is to end; then shuts the client down. Some do that at once.
+    pub(super) async fn work(mut self, tasks: usize, mut rng: Rng) {
+        self.works_on = rng.u8(..4) == 0;
         let worker = Arc::new(self);
         let mut all = JoinSet::new();
         for task in 0..tasks {
             let (worker, rng) = (worker.clone(), rng.fork());
             all.spawn(async move { Box::pin(worker.turns(task, rng)).await });
+        }
+        if worker.works_on {
+            worker.shared.ending(&worker.name).await;
+            worker.shuts_down(SHUTS_DOWN_AMID).await;
         }
         while let Some(ended) = all.join_next().await {
             if let Err(error) = ended {
@@ -77,10 +85,24 @@ impl Worker {
 
     /// Shuts the client down, when nothing is held any more.
     pub(super) async fn ends(&self) {
-        let shut_down = async { Ok(self.client.shut_down().await) };
-        let report = self.asked("the shutdown".to_owned(), SHUTS_DOWN, shut_down).await;
-        self.expect_shut_down(&report.expect("it is no error"));
+        self.shuts_down(SHUTS_DOWN).await;
         self.shared.ended(&self.name);
+    }
+
+    async fn shuts_down(&self, bound: Bound) {
+        let shut_down = async { Ok(self.client.shut_down().await) };
+        let report = self.asked("the shutdown".to_owned(), bound, shut_down).await;
+        self.expect_shut_down(&report.expect("it is no error"));
+    }
+
+    /// True once its tasks are to let go.
+    pub(super) fn is_to_stop(&self) -> bool {
+        self.is_ending() && !self.works_on
+    }
+
+    /// True once its tasks are to let go, and hold on for a while.
+    pub(super) fn holds_on(&self) -> bool {
+        self.is_ending() && self.works_on
     }
 
     pub(super) fn is_ending(&self) -> bool {
@@ -160,7 +182,7 @@ impl Worker {
         let request = self.ask_neglectfully(call, neglect, (&ids, wish));
         let ended = tokio::select! {
             ended = timeout(patience, request) => ended.ok().flatten(),
-            () = self.shared.ending(&self.name) => None,
+            () = self.shared.ending(&self.name), if !self.works_on => None,
         };
         let at = now();
         match ended {
@@ -247,7 +269,9 @@ pub(super) fn reason(error: &LockError) -> String {
         LockError::Store { .. } => "store".to_owned(),
         LockError::Quorum { .. } => "quorum".to_owned(),
         // The server has kept it for its holder until this release.
-        LockError::Lost { reason: LossReason::Replaced, .. } => "dropped".to_owned(),
+        LockError::Lost { reason: LossReason::Replaced | LossReason::ShutDown, .. } => {
+            "dropped".to_owned()
+        }
         LockError::Lost { .. } => "lost".to_owned(),
         LockError::TicketEnded { .. } => "ticket-ended".to_owned(),
         LockError::ShutDown => "shut-down".to_owned(),
