@@ -13,6 +13,7 @@ pub mod journal;
 mod keys;
 pub mod keyspace;
 pub mod messages;
+pub mod odd;
 mod pubsub;
 pub mod replication;
 pub mod reply;
@@ -32,6 +33,7 @@ use std::rc::Rc;
 use self::connection::Answered;
 use self::core::{Channel, Core, Work};
 use self::messages::MessageFaults;
+use self::odd::Odd;
 use self::replication::Role;
 use self::reply::Reply;
 use self::request::Args;
@@ -83,6 +85,7 @@ pub struct Server {
     scripts: Scripts,
     oracle: Option<Oracle>,
     message_faults: Option<MessageFaults>,
+    odd: Vec<Odd>,
     sessions: BTreeMap<SessionId, Session>,
     next_session: SessionId,
     started_us: i64,
@@ -100,6 +103,7 @@ impl Server {
             core,
             oracle: None,
             message_faults: None,
+            odd: Vec::new(),
             sessions: BTreeMap::new(),
             next_session: 1,
             started_us: now_us,
@@ -212,6 +216,7 @@ impl Server {
         let is_authenticated = self.settings.password.is_none();
         let session = Session::new(id, address, is_authenticated, self.now_us());
         self.sessions.insert(id, session);
+        self.turn_away(id);
         id
     }
 
@@ -271,6 +276,7 @@ impl Server {
                         self.session(id).reply(&reply);
                     }
                     self.deliver();
+                    self.end_oddly(id);
                     // Since Redis 7.2, `WAIT` waits for what its own connection has written.
                     let after = self.offset();
                     if after != before {
@@ -330,6 +336,7 @@ impl Server {
     fn handle(&mut self, id: SessionId, args: Args) -> Option<Reply> {
         let name = String::from_utf8_lossy(&args[0]).to_uppercase();
         let session = self.session(id);
+        session.commands += 1;
         if !session.is_authenticated && !matches!(name.as_str(), "AUTH" | "HELLO" | "QUIT") {
             return Some(Reply::error("NOAUTH Authentication required."));
         }
@@ -342,6 +349,11 @@ impl Server {
             return Some(Reply::Error(text));
         }
         let is_asking = std::mem::take(&mut session.is_asking);
+        match self.odd_answer(id, &name, &args) {
+            Some(Answered::Reply(reply)) => return Some(reply),
+            Some(Answered::Messages) => return None,
+            None => {}
+        }
         if let Some(elsewhere) = self.core.borrow_mut().redirect(&name, &args, is_asking) {
             return Some(elsewhere);
         }
@@ -360,6 +372,9 @@ impl Server {
     }
 
     fn run(&mut self, id: SessionId, name: &str, args: &[Vec<u8>]) -> Option<Reply> {
+        if let Some(refusal) = connection::lacks_right(self, name, args) {
+            return Some(refusal);
+        }
         if let Kind::Sentinel(sentinel) = &self.kind {
             if let Some(answer) = sentinel::run(sentinel, name, args) {
                 return Some(answer.unwrap_or_else(|error| error));

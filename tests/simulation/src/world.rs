@@ -22,6 +22,7 @@ mod lasting;
 mod listeners;
 mod liveness;
 mod mistakes;
+mod odd_servers;
 mod operators;
 mod orphans;
 mod plan;

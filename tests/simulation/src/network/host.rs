@@ -139,6 +139,7 @@ impl Host {
 
     pub(super) fn heal(&mut self) {
         self.server.disturb_messages(None);
+        self.server.end_oddities();
         self.condition = Condition::Up;
         let core = self.server.core();
         core.borrow_mut().condition = crate::server::core::Condition::default();

@@ -38,6 +38,19 @@ const ARITIES: &[(&str, i32)] = &[
     ("WAIT", 3),
 ];
 
+/// Refuses a subcommand that the user may not call, and commands that look nowhere else.
+pub(super) fn lacks_right(server: &Server, name: &str, args: &[Vec<u8>]) -> Option<Reply> {
+    let core = server.core.borrow();
+    if core.condition.forbidden.is_empty() {
+        return None;
+    }
+    let subcommand = args.get(1).map(|it| String::from_utf8_lossy(it).to_uppercase());
+    let whole = subcommand.map(|it| format!("{name}|{it}")).unwrap_or_default();
+    let is_elsewhere = !matches!(name, "ASKING" | "CLUSTER" | "SENTINEL");
+    let name = if is_elsewhere { "" } else { name };
+    core.allow_name(&whole, false).and(core.allow_name(name, false)).err()
+}
+
 /// The answer to a command about connections.
 pub(super) enum Answered {
     Reply(Reply),

@@ -1,6 +1,7 @@
 //! What the commands of all connections share: the databases, the channels, and the server's
 //! condition.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cluster::{Call, Cluster};
@@ -48,6 +49,8 @@ pub struct Condition {
     pub work: Work,
     /// Commands that the user may not call, in capitals.
     pub forbidden: BTreeSet<String>,
+    /// How often somebody wanted to.
+    pub refusals: Cell<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -223,6 +226,7 @@ impl Core {
         if !self.condition.forbidden.contains(name) {
             return Ok(());
         }
+        self.condition.refusals.update(|count| count + 1);
         let name = name.to_lowercase();
         let text = format!("User default has no permissions to run the '{name}' command");
         // A script's error has the code of every error in Lua.

@@ -170,6 +170,7 @@ impl Server {
         }
         drop(core);
         self.end_waits();
+        self.end_idle();
     }
 
     fn end_waits(&mut self) {

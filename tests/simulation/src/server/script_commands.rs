@@ -19,10 +19,7 @@ impl Server {
         }
         let allowed = self.core.borrow().allow_name(name, false);
         if let Err(refusal) = allowed {
-            if let (Some(oracle), "EVALSHA") = (&mut self.oracle, name) {
-                let hash = String::from_utf8_lossy(&args[1]);
-                oracle.refused(self.core.borrow().now_us, &hash, &args[2..]);
-            }
+            self.note_refused(name, args);
             return Some(refusal);
         }
         if self.core.borrow().condition.work == Work::Loads {
@@ -55,6 +52,14 @@ impl Server {
             }
             _ => return None,
         })
+    }
+
+    /// Lets the oracle judge a call that is refused before its script runs.
+    pub(super) fn note_refused(&mut self, name: &str, args: &[Vec<u8>]) {
+        if let (Some(oracle), "EVALSHA", [_, hash, rest @ ..]) = (&mut self.oracle, name, args) {
+            let hash = String::from_utf8_lossy(hash);
+            oracle.refused(self.core.borrow().now_us, &hash, rest);
+        }
     }
 
     /// Runs a script that it knows. The oracle looks on.

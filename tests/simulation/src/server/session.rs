@@ -41,6 +41,8 @@ pub struct Session {
     pub database: u8,
     pub is_authenticated: bool,
     pub channels: BTreeSet<Channel>,
+    /// How many commands it has sent.
+    pub commands: u32,
     /// The commands since `MULTI`.
     pub transaction: Option<Vec<Args>>,
     /// It has just sent `ASKING`.
@@ -68,6 +70,7 @@ impl Session {
             database: 0,
             is_authenticated,
             channels: BTreeSet::new(),
+            commands: 0,
             transaction: None,
             is_asking: false,
             activity: Activity::Ready,

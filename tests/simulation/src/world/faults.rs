@@ -5,7 +5,7 @@ use leasehold_history::Effect;
 
 use super::director::Director;
 use super::forgeries::forge;
-use super::group_faults;
+use super::{group_faults, odd_servers};
 use crate::network::{Condition, LinkFaults, Micros, Network};
 use crate::server::core::Work;
 use crate::server::messages::MessageFaults;
@@ -73,6 +73,16 @@ pub enum Fault {
     Busy,
     /// Connections lose all that takes one way, and neither end is told.
     HalfOpen,
+    /// A provider's quota is used up, or a server takes no more clients.
+    Quotas,
+    /// The first answers on new connections are not those of a server that is well.
+    FirstWords,
+    /// A proxy ends connections.
+    Proxies,
+    /// A server knows no script, whatever was sent to it.
+    NoScripts,
+    /// A node of a cluster sends clients to the wrong place.
+    Redirects,
 }
 
 /// A waiter asks again this much later at most, whatever it misses.
@@ -82,7 +92,7 @@ pub(super) const NEXT_ASK: Micros = 3_000_000;
 pub(super) const IDLE: Micros = 1_100_000;
 
 impl Fault {
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 35] = [
         Self::Cuts,
         Self::Stalls,
         Self::Blocks,
@@ -113,11 +123,16 @@ impl Fault {
         Self::Drifts,
         Self::Busy,
         Self::HalfOpen,
+        Self::Quotas,
+        Self::FirstWords,
+        Self::Proxies,
+        Self::NoScripts,
+        Self::Redirects,
     ];
 
     /// Returns true if it is one of servers that belong together.
     pub(super) fn is_of_group(self) -> bool {
-        matches!(self, Self::Failovers | Self::Lags | Self::Moves | Self::CutOffs)
+        matches!(self, Self::Failovers | Self::Lags | Self::Moves | Self::CutOffs | Self::Redirects)
     }
 
     /// Its name, one word.
@@ -202,7 +217,13 @@ impl Fault {
             }
             Self::Deaths => director.kill_one(rng),
             Self::Deploys => director.replace_one(rng),
-            Self::Messages | Self::Rights => self.disturb_messages(director, time, rng),
+            Self::Messages => self.disturb_messages(director, time, rng),
+            Self::Rights
+            | Self::Quotas
+            | Self::FirstWords
+            | Self::Proxies
+            | Self::NoScripts
+            | Self::Redirects => return odd_servers::happen(self, director, time, rng),
             Self::Forgeries => {
                 let host = director.any_with_data(rng);
                 for _ in 0..rng.u8(1..10) {
@@ -248,27 +269,14 @@ impl Fault {
         }
     }
 
-    /// Messages do not arrive as they were sent, or the user may not call some command.
+    /// Messages do not arrive as they were sent.
     fn disturb_messages(self, director: &mut Director, time: Micros, rng: &mut Rng) {
         let (host, now) = (director.any_with_data(rng), director.now());
-        if self == Self::Messages {
-            let faults = MessageFaults::new([20, 300][rng.usize(..2)], rng.fork());
-            director.network().host(host).server.disturb_messages(Some(faults));
-            director.later(now + time, move |network| {
-                network.host(host).server.disturb_messages(None);
-            });
-        } else {
-            let word = ["PUBLISH", "SUBSCRIBE", "EVALSHA", "CLIENT"][rng.usize(..4)];
-            // A cluster has commands of its own for messages.
-            let word = match word {
-                "PUBLISH" if director.servers.is_cluster() => "SPUBLISH",
-                "SUBSCRIBE" if director.servers.is_cluster() => "SSUBSCRIBE",
-                word => word,
-            };
-            director.network().host(host).forbid(word, true);
-            director.note(&self.name(), Effect::Refuses, now, now + time, 0);
-            director.later(now + time, move |network| network.host(host).forbid(word, false));
-        }
+        let faults = MessageFaults::new([20, 300][rng.usize(..2)], rng.fork());
+        director.network().host(host).server.disturb_messages(Some(faults));
+        director.later(now + time, move |network| {
+            network.host(host).server.disturb_messages(None);
+        });
         director.note(&self.name(), Effect::Away, now, now + time + NEXT_ASK, 0);
     }
 
