@@ -190,7 +190,8 @@ impl Oracle {
             }
             problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
         }
-        if !call.parts.is_empty() && !matches!(reply, Reply::Error(_)) {
+        let has_run = has_run(reply);
+        if !call.parts.is_empty() && has_run {
             let keyspace = core.databases.get(&before.database);
             let after = rates::pictures(keyspace, &call, before.now_us);
             let rates = (&before.rates, &after);
@@ -204,8 +205,7 @@ impl Oracle {
             self.judged.note("unwritten");
             problems.extend(unwritten::problem(core));
         }
-        // After an error, a part of the script may have run.
-        if !matches!(reply, Reply::Error(_)) {
+        if has_run {
             let change = |(place, after)| Change {
                 call: &call,
                 place,
@@ -348,6 +348,17 @@ fn failures(reply: &Reply, has_moving_slot: bool) -> impl Iterator<Item = String
         }
         _ => None,
     })
+}
+
+/// False if a part of a call alone may have run: after an error, and where the user lacks a right to a
+/// command of the script.
+fn has_run(reply: &Reply) -> bool {
+    let lacks = |it: &Reply| matches!(it, Reply::Error(text) if text.contains("ACL failure"));
+    match reply {
+        Reply::Error(_) => false,
+        Reply::Array(all) => !all.iter().any(lacks),
+        _ => true,
+    }
 }
 
 type Locks = BTreeMap<Place, Stored>;

@@ -114,7 +114,8 @@ impl Server {
         let answer = all.iter_mut().find_map(|odd| {
             let answer = odd.answer(self, id, name, args)?;
             odd.count += 1;
-            if let Oddity::Refuses(_) = odd.oddity {
+            // What a proxy says may pass at once, and is repeated sooner.
+            if matches!(&odd.oddity, Oddity::Refuses(text) if text.starts_with("ERR")) {
                 self.note_refused(name, args);
             }
             Some(answer)

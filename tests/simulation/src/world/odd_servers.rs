@@ -101,6 +101,9 @@ const REFUSED_ON_CLUSTER: [&str; 3] = [
 /// Where nobody is.
 const NOBODY: &str = "10.0.0.99:6379";
 
+/// A client asks a server of a quorum for its uptime again after so long, where that was not said.
+const ASKS_UPTIME: Micros = 10_500_000;
+
 fn one_of<T: Clone>(all: &[T], rng: &mut Rng) -> T {
     all[rng.usize(..all.len())].clone()
 }
@@ -122,16 +125,28 @@ pub(super) fn happen(fault: Fault, director: &mut Director, time: Micros, rng: &
             return now + time;
         }
     };
-    let is_seen_at_once = !matches!(oddity, Oddity::TurnsAway(_)) && fault != Fault::FirstWords;
+    let ends = match fault {
+        Fault::FirstWords => true,
+        Fault::Quotas => rng.bool() || matches!(oddity, Oddity::TurnsAway(_)),
+        _ => false,
+    };
     begin(director, host, oddity, time, rng);
-    if !is_seen_at_once {
+    if ends {
+        // It is seen on new connections.
         director.network().host(host).server.end_connections();
     }
     if fault != Fault::NoScripts {
-        director.note(&fault.name(), Effect::Away, now, now + time + NEXT_ASK, 0);
-        director.note_refusals(now + time);
+        note(director, fault, time);
     }
     now + time
+}
+
+/// Excuses what the fault takes away, and what a client asks for again only later.
+fn note(director: &mut Director, fault: Fault, time: Micros) {
+    let (now, until) = (director.now(), director.now() + time);
+    let asks = if director.is_quorum() && fault != Fault::Proxies { ASKS_UPTIME } else { 0 };
+    director.note(&fault.name(), Effect::Away, now, until + asks + NEXT_ASK, 0);
+    director.note_refusals(until);
 }
 
 fn begin(director: &mut Director, host: SocketAddr, oddity: Oddity, time: Micros, rng: &mut Rng) {
@@ -248,7 +263,6 @@ fn lack_a_right(director: &mut Director, time: Micros, rng: &mut Rng) {
         server.core().borrow().condition.refusals.get()
     };
     director.network().host(host).forbid(word, true);
-    director.note_refusals(now + time);
     director.later(now + time, move |network| {
         let host_now = network.host(host);
         host_now.forbid(word, false);
@@ -256,5 +270,5 @@ fn lack_a_right(director: &mut Director, time: Micros, rng: &mut Rng) {
         let count = after.saturating_sub(before);
         network.say(&format!("{host}: {word} was refused {count} times"));
     });
-    director.note(&Fault::Rights.name(), Effect::Away, now, now + time + NEXT_ASK, 0);
+    note(director, Fault::Rights, time);
 }
