@@ -15,7 +15,7 @@ use super::link_state::{LinkName, LinkState};
 use super::server_info::{ServerInfo, ServerRun};
 use super::settings::Settings;
 use crate::core::sync::lock;
-use crate::store::{Hint, StoreError};
+use crate::store::{Hint, RESUBSCRIBE, StoreError};
 use crate::system;
 
 /// How many abandoned connections are remembered, until a handshake has ended them. Those of a
@@ -158,11 +158,17 @@ impl ServerState {
                  {counts_after:?}",
                 up.as_secs()
             )),
-            None => Some(
-                "the server does not report its uptime and may have lost locks; allow the user \
-                 +info"
-                    .to_owned(),
-            ),
+            None => {
+                // Somebody may have given the right since: the next connection asks again.
+                if lock(&self.last_connected).is_some_and(|at| system::since(at) >= RESUBSCRIBE) {
+                    self.abandon(link);
+                }
+                Some(
+                    "the server does not report its uptime and may have lost locks; allow the user \
+                     +info"
+                        .to_owned(),
+                )
+            }
         }
     }
 
@@ -256,6 +262,20 @@ mod tests {
             *lock(&server.last_connected) = Some(begun);
             server.reconnect_at(begun, Duration::from_millis(500));
             assert!(server.reconnect_at(begun, short) <= begun + short / 2);
+        }
+    }
+
+    /// Its user may have been given the right to `INFO` since.
+    #[test]
+    fn a_server_that_has_not_said_its_uptime_is_asked_again() {
+        let settings = Settings { counts_after: Some(Duration::ZERO), ..Settings::default() };
+        let hints = HintReceiver::without_channel(ClientId::random());
+        let server = ServerState::new(String::new(), settings, hints);
+        for (ago, is_abandoned) in [(Duration::ZERO, false), (RESUBSCRIBE, true)] {
+            let link = LinkState::new(false);
+            *lock(&server.last_connected) = Instant::now().checked_sub(ago);
+            assert!(server.refusal_to_grant(&link).is_some());
+            assert_eq!(link.is_abandoned(), is_abandoned, "connected {ago:?} ago");
         }
     }
 
