@@ -18,7 +18,6 @@ use super::connection::Connection;
 use super::errors;
 use super::errors::LinkOutcome;
 use super::link::Link;
-
 use crate::system;
 
 /// The most commands that are divided into calls together: each is compared with those before it.

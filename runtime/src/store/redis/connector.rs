@@ -93,8 +93,3 @@ pub(super) fn with_resp2(info: ConnectionInfo) -> ConnectionInfo {
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
     info.set_redis_settings(settings)
 }
-
-/// Returns true if the server has no room for another client at the moment.
-pub(super) fn is_full(error: &RedisError) -> bool {
-    error.detail().is_some_and(|text| text.contains("max number of clients"))
-}

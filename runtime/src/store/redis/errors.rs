@@ -31,7 +31,8 @@ const LASTING: [&str; 6] = ["NOSCRIPT", "NOAUTH", "WRONGPASS", "CROSSSLOT", "MOV
 
 /// With these words a proxy, or a managed server whose quota is used up, refuses a command before it runs;
 /// and whether a retry may help.
-const REFUSED_BY_OTHERS: [(&str, bool); 4] = [
+const REFUSED_BY_OTHERS: [(&str, bool); 5] = [
+    ("max number of clients", true),
     ("no upstream host", true),
     ("max daily request limit exceeded", false),
     ("max requests limit exceeded", false),
@@ -211,6 +212,11 @@ fn refused_by_others(error: &RedisError) -> Option<bool> {
     let text = format!("{} {}", error.code()?, error.detail().unwrap_or_default());
     let found = REFUSED_BY_OTHERS.iter().find(|(words, _)| text.contains(words));
     found.map(|(_, is_passing)| *is_passing)
+}
+
+/// Returns true if the server lacks a command, or its user a right. A quota that is used up is neither.
+pub(super) fn is_lacking(error: &RedisError) -> bool {
+    matches!(error.code(), Some("NOPERM" | "NOPROTO" | "ERR")) && refused_by_others(error).is_none()
 }
 
 fn says(error: &RedisError, words: &str) -> bool {

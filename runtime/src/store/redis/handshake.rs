@@ -14,9 +14,9 @@ use super::endpoint::Endpoint;
 use super::hints::Subscribed;
 use super::link::Link;
 use super::link_state::{LinkName, LinkState};
-use super::server_info;
 use super::server_info::ServerInfo;
 use super::wire::Wire;
+use super::{errors, server_info};
 
 /// Prepares a connection to `server` for commands.
 pub(super) async fn run(
@@ -94,7 +94,7 @@ pub(super) async fn subscribe(connector: &Connector, wire: &Wire) -> RedisResult
         tokio::join!(connection.subscribe(&channels), publish.query_async::<Value>(&mut same));
     match subscribed.and(published.map(drop)) {
         Ok(()) => Ok(Subscribed::Yes),
-        Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) => {
+        Err(error) if errors::is_lacking(&error) => {
             connector.log_no_hints(&error);
             Ok(Subscribed::Refused)
         }
@@ -153,7 +153,7 @@ fn warn(
 /// removed the command.
 fn if_allowed<T: FromRedisValue>(answer: RedisResult<Value>) -> RedisResult<Option<T>> {
     match answer {
-        Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) => Ok(None),
+        Err(error) if errors::is_lacking(&error) => Ok(None),
         Err(error) => Err(error),
         answer => Ok(read(answer)),
     }

@@ -10,14 +10,13 @@ use redis::{
 use tokio::time::{sleep, timeout};
 
 use super::connect_errors;
-use super::connector::{Connector, is_full, with_resp2};
+use super::connector::{Connector, with_resp2};
 use super::endpoint::Endpoint;
 use super::link::Link;
 use super::link_state::LinkState;
 use super::wire::Wire;
-use super::{external_pool, handshake};
+use super::{errors, external_pool, handshake};
 use crate::core::sync::lock;
-
 use crate::system;
 
 /// The shortest time from one connection to the next.
@@ -61,7 +60,9 @@ async fn open(
             Ok::<_, ()>(())
         });
         match Wire::connect(info.clone(), config).await {
-            Err(error) if is_no_resp3(&error) => {}
+            // A proxy has its own text for an unknown command.
+            Err(error) if errors::is_lacking(&error) => {}
+            Err(error) if error.kind() == ErrorKind::RESP3NotSupported => {}
             opened => return opened,
         }
     }
@@ -70,13 +71,6 @@ async fn open(
         tracing::info!(server = %server.name, "the lock store does not speak RESP3; using RESP2");
     }
     Ok(opened)
-}
-
-/// Returns true if the server refused the protocol, and not the client.
-fn is_no_resp3(error: &RedisError) -> bool {
-    // A proxy has its own text for an unknown command.
-    let is_unknown = matches!(error.code(), Some("NOPROTO" | "ERR")) && !is_full(error);
-    is_unknown || error.kind() == ErrorKind::RESP3NotSupported
 }
 
 impl ManageConnection for Connector {

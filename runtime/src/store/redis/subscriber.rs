@@ -8,7 +8,7 @@ use redis::RedisResult;
 use tokio::time::{sleep, timeout};
 
 use super::backoff::Backoff;
-use super::connector::{Connector, is_full, with_resp2};
+use super::connector::{Connector, with_resp2};
 use super::errors;
 use super::link_state::LinkState;
 use super::wire::Wire;
@@ -37,7 +37,7 @@ pub(super) async fn run(connector: &Connector) {
             backoff = Backoff::default();
         }
         match ended {
-            Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) && !is_full(&error) => {
+            Err(error) if errors::is_lacking(&error) => {
                 connector.log_no_hints(&error);
                 sleep(RESUBSCRIBE).await;
             }

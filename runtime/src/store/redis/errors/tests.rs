@@ -90,6 +90,20 @@ fn errors_come_with_advice() {
 }
 
 #[test]
+fn a_quota_is_no_lack_of_a_command() {
+    for (line, is_lack) in [
+        ("NOPERM this user has no permissions to run the 'info' command", true),
+        ("NOPROTO sorry, this protocol version is not supported.", true),
+        ("ERR unknown command 'HELLO'", true),
+        ("ERR max number of clients reached", false),
+        ("ERR max daily request limit exceeded. Limit: 1, Usage: 1.", false),
+        ("LOADING Redis is loading the dataset in memory", false),
+    ] {
+        assert_eq!(is_lacking(&said(line)), is_lack, "{line}");
+    }
+}
+
+#[test]
 fn a_connection_that_ends_may_have_run_the_command() {
     let ended = RedisError::from(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
     let (link, error) = classify(ended.clone());
