@@ -72,6 +72,8 @@ pub struct Oracle {
     is_alone: bool,
     /// The holders that are still in the set of their lock, and were seen there after their end.
     ended: BTreeMap<Place, BTreeSet<Vec<u8>>>,
+    /// Where a call that was cut short may have left a half.
+    torn: BTreeSet<Place>,
     /// What was wrong, as text. The first ones alone.
     pub violations: Vec<String>,
     /// The calls since they were last taken, in words; `None` if nobody reads them.
@@ -177,7 +179,6 @@ impl Oracle {
         }
         let mut problems = Vec::new();
         let is_failed = matches!(reply, Reply::Error(_));
-        problems.extend(self.repeated(&call, is_failed, before.now_us));
         for (place, stored) in after.iter().filter(|(_, stored)| !stored.is_foreign) {
             self.judged.add("shape", u64::from(stored.record.is_some()));
             let mut found = shape::problems(stored);
@@ -190,7 +191,8 @@ impl Oracle {
             }
             problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
         }
-        let has_run = has_run(reply);
+        // After an error, a part of the script may have run.
+        let has_run = !matches!(reply, Reply::Error(_)) && !is_cut_short(reply);
         if !call.parts.is_empty() && has_run {
             let keyspace = core.databases.get(&before.database);
             let after = rates::pictures(keyspace, &call, before.now_us);
@@ -252,6 +254,10 @@ impl Oracle {
             problems.extend(run.unwrap_or_default());
         }
         self.tokens.remember(noted, &after);
+        if self.is_torn(&after, reply) {
+            problems.clear();
+        }
+        problems.extend(self.repeated(&call, is_failed, before.now_us));
         for problem in problems {
             let text = told(&problem, &call, (&before.locks, &after), reply);
             self.blame(&text);
@@ -323,6 +329,21 @@ impl Oracle {
         }
     }
 
+    /// True if the state before or after a call is nobody's work: the right to a command of a script was
+    /// missing, and a half of it has run. Whoever finds the lock in order again has mended it.
+    fn is_torn(&mut self, after: &Locks, reply: &Reply) -> bool {
+        let is_cut_short = is_cut_short(reply);
+        let was_torn = after.keys().any(|place| self.torn.contains(place));
+        for (place, stored) in after {
+            if is_cut_short {
+                self.torn.insert(place.clone());
+            } else if shape::problems(stored).is_empty() {
+                self.torn.remove(place);
+            }
+        }
+        is_cut_short || was_torn
+    }
+
     fn blame(&mut self, text: &str) {
         if self.violations.len() < MOST {
             self.violations.push(text.to_owned());
@@ -350,14 +371,12 @@ fn failures(reply: &Reply, has_moving_slot: bool) -> impl Iterator<Item = String
     })
 }
 
-/// False if a part of a call alone may have run: after an error, and where the user lacks a right to a
-/// command of the script.
-fn has_run(reply: &Reply) -> bool {
-    let lacks = |it: &Reply| matches!(it, Reply::Error(text) if text.contains("ACL failure"));
+/// True if the user has lacked a right to a command of the script, of which a part has run then.
+fn is_cut_short(reply: &Reply) -> bool {
     match reply {
-        Reply::Error(_) => false,
-        Reply::Array(all) => !all.iter().any(lacks),
-        _ => true,
+        Reply::Error(text) => text.contains("ACL failure"),
+        Reply::Array(all) => all.iter().any(is_cut_short),
+        _ => false,
     }
 }
 

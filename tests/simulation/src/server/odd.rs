@@ -230,8 +230,8 @@ mod tests {
         let id = server.connect(text("h:1"));
         for command in commands {
             let words: Vec<_> = command.split(' ').collect();
-            let mut bytes = format!("*{}\r\n", words.len());
-            words.iter().for_each(|it| bytes += &format!("${}\r\n{it}\r\n", it.len()));
+            let lines = words.iter().map(|it| format!("${}\r\n{it}\r\n", it.len()));
+            let bytes = format!("*{}\r\n{}", words.len(), lines.collect::<String>());
             server.receive(id, bytes.as_bytes());
         }
         server.set_clock(1_000);
