@@ -67,7 +67,7 @@ use Excuse::{All, Ever, Never, Own};
 /// Who waits asks again every two seconds, and connects again before. So after three seconds all is as it
 /// should be; a second more is for what is under way then. A refused subscription is asked for again after ten.
 #[rustfmt::skip]
-const EXCUSES: [(&[&str], [Excuse; 8]); 12] = [
+const EXCUSES: [(&[&str], [Excuse; 8]); 13] = [
     //               away         deaf         moves        refuses      still        forgets      replaced     behind
     // tests/history
     (&["loss"],
@@ -87,6 +87,8 @@ const EXCUSES: [(&[&str], [Excuse; 8]); 12] = [
                     [Own(3_000),  Own(3_000),  All(3_000),  Own(3_000),  Own(3_000),  All(3_000),  All(3_000),  All(3_000)]),
     (&["listeners"],
                     [Own(3_000),  Own(3_000),  All(3_000),  All(11_000), Own(3_000),  All(3_000),  All(3_000),  All(3_000)]),
+    (&["lasting"],
+                    [Never,       Never,       Never,       All(1_000),  Never,       Never,       Never,       Never]),
     (&["in time", "renewed"],
                     [Own(4_000),  Own(4_000),  All(4_000),  Own(4_000),  Own(4_000),  All(4_000),  All(4_000),  All(4_000)]),
     (&["store"],

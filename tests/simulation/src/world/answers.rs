@@ -87,8 +87,26 @@ impl Worker {
         let begun = now();
         let answer = asked.await;
         let is_failed = answer.as_ref().is_err_and(LockError::is_store_failure);
+        if let Some(error) = answer.as_ref().err().filter(|_| is_failed) {
+            self.expect_lasting(&call, begun, error);
+        }
         self.was_answered(call, begun, bound, is_failed);
         answer
+    }
+
+    /// Only what a server refuses lasts; and that is what an error says, so that nobody tries on in vain.
+    fn expect_lasting(&self, call: &str, begun: Nanos, error: &LockError) {
+        let (LockError::Store { is_passing, .. } | LockError::Quorum { is_passing, .. }) = error
+        else {
+            return;
+        };
+        let (lasts, lacks_a_right) = (!is_passing, format!("{error:?}").contains("NOPERM"));
+        let wrong = (lasts || lacks_a_right).then(|| format!("{}: {call}: {error:?}", self.name));
+        if lacks_a_right {
+            self.shared.judge("lasting", wrong.filter(|_| !lasts));
+        } else {
+            self.shared.suspect("lasting", &self.name, (begun, now()), wrong);
+        }
     }
 
     /// Notes that a call has ended which began then.

@@ -104,6 +104,13 @@ impl Director {
         self.network().say(text);
     }
 
+    /// Notes what a fault takes back that lasts until then.
+    pub(super) fn took(&self, fault: Fault, until: Micros) {
+        for (effect, after) in fault.takes() {
+            self.note(&fault.name(), *effect, self.now(), until + after, 0);
+        }
+    }
+
     /// Notes a fault in the history.
     pub(super) fn note(&self, name: &str, effect: Effect, from: Micros, to: Micros, by: Micros) {
         self.note_trouble(name, effect, (from, to), by, None);

@@ -145,22 +145,59 @@ impl Fault {
         Self::ALL.into_iter().find(|fault| fault.name() == name)
     }
 
+    /// What it takes back from the promises, and for how long after it is over: see `Effect` for what each rule
+    /// makes of that. What depends on how it goes is noted where that is known.
+    pub(super) fn takes(self) -> &'static [(Effect, Micros)] {
+        match self {
+            Self::Flushes | Self::Deletes | Self::JumpsAhead | Self::Forces => {
+                &[(Effect::Forgets, IDLE)]
+            }
+            Self::RestartsEmpty => &[(Effect::Forgets, 0)],
+            Self::Moves => &[(Effect::Moves, NEXT_ASK)],
+            Self::Kills => &[(Effect::Away, 100_000)],
+            Self::Messages | Self::Failovers | Self::Lags | Self::CutOffs => {
+                &[(Effect::Away, NEXT_ASK)]
+            }
+            Self::Rights | Self::Quotas | Self::FirstWords | Self::Proxies | Self::Redirects => {
+                &[(Effect::Away, NEXT_ASK), (Effect::Refuses, 0)]
+            }
+            Self::Freezes
+            | Self::Restarts
+            | Self::ScriptFlushes
+            | Self::Full
+            | Self::ReadOnly
+            | Self::Loads
+            | Self::Busy => &[(Effect::Away, 0)],
+            // Of a process, or of nobody.
+            Self::Cuts
+            | Self::Stalls
+            | Self::Blocks
+            | Self::HalfOpen
+            | Self::JumpsBack
+            | Self::Stops
+            | Self::Suspensions
+            | Self::Deaths
+            | Self::Deploys
+            | Self::Drifts
+            | Self::NoScripts
+            | Self::Forgeries => &[],
+        }
+    }
+
     /// Lets it happen now. Returns when it is over.
     pub(super) fn happen(self, director: &mut Director, rng: &mut Rng) -> Micros {
         let now = director.now();
         let short = rng.u64(10_000..1_000_000);
         let time = if rng.u8(..4) == 0 { rng.u64(10_000..8_000_000) } else { short };
-        let name = self.name();
         match self {
             Self::Cuts | Self::Stalls | Self::Blocks => self.disturb_links(director, time, rng),
             Self::Freezes => {
                 let host = director.any_host(rng);
                 director.network().host(host).condition = Condition::FrozenUntil(now + time);
-                director.note(&name, Effect::Away, now, now + time, 0);
+                director.took(self, now + time);
             }
             Self::Restarts | Self::RestartsEmpty => {
                 let keeps = self == Self::Restarts;
-                let effect = if keeps { Effect::Away } else { Effect::Forgets };
                 let host = director.any_host(rng);
                 director.network().stop(host);
                 director.later(now + time, move |network| {
@@ -169,25 +206,25 @@ impl Fault {
                         network.restart(host, keeps);
                     }
                 });
-                director.note(&name, effect, now, now + time, 0);
+                director.took(self, now + time);
             }
             Self::Flushes => {
                 let host = director.any_master(rng);
                 director.network().host(host).server.flush();
-                director.note(&name, Effect::Forgets, now, now + IDLE, 0);
+                director.took(self, now);
             }
             Self::Deletes => {
                 let host = director.any_master(rng);
                 let deleted = director.network().host(host).delete_any(rng);
                 if let Some(key) = deleted {
                     director.say(&format!("{key} is deleted by hand"));
-                    director.note(&name, Effect::Forgets, now, now + IDLE, 0);
+                    director.took(self, now);
                 }
             }
             Self::ScriptFlushes => {
                 let host = director.any_with_data(rng);
                 director.network().host(host).server.forget_scripts();
-                director.note(&name, Effect::Away, now, now, 0);
+                director.took(self, now);
             }
             Self::Full | Self::ReadOnly | Self::Loads | Self::Busy => {
                 let host = director.any_with_data(rng);
@@ -204,12 +241,12 @@ impl Fault {
                 };
                 set(&mut director.network(), true);
                 director.later(now + time, move |network| set(network, false));
-                director.note(&name, Effect::Away, now, now + time, 0);
+                director.took(self, now + time);
             }
             Self::Kills => {
                 let host = director.any_host(rng);
                 director.network().host(host).server.end_connections();
-                director.note(&name, Effect::Away, now, now + 100_000, 0);
+                director.took(self, now);
             }
             Self::JumpsAhead | Self::JumpsBack => self.set_clock(director, rng),
             Self::Stops | Self::Suspensions => {
@@ -238,7 +275,7 @@ impl Fault {
             Self::Drifts => director.change_a_rate(rng),
             Self::Forces => {
                 director.force_one(rng);
-                director.note(&name, Effect::Forgets, now, now + IDLE, 0);
+                director.took(self, now);
             }
         }
         now + time
@@ -259,7 +296,7 @@ impl Fault {
         if self == Self::JumpsAhead {
             director.network().host(host).set_ahead_us(now, ahead + amount);
             // Leases end early.
-            director.note(&self.name(), Effect::Forgets, now, now + IDLE, 0);
+            director.took(self, now);
         } else {
             director.network().host(host).set_ahead_us(now, ahead - amount);
             director.note(&self.name(), Effect::Behind, now, now, by);
@@ -277,7 +314,7 @@ impl Fault {
         director.later(now + time, move |network| {
             network.host(host).server.disturb_messages(None);
         });
-        director.note(&self.name(), Effect::Away, now, now + time + NEXT_ASK, 0);
+        director.took(self, now + time);
     }
 
     /// The way to the servers is bad for a while.

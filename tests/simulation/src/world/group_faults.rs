@@ -58,7 +58,7 @@ pub(super) fn fail_over(director: &mut Director, rng: &mut Rng) -> Micros {
     director.say(&format!("{former} {why}, {heir} takes over: {times:?}"));
     director.servers.fail_over((former, heir), now, times);
     let over = back.max(now + demoted) + 8 * times.pause;
-    director.note(&Fault::Failovers.name(), Effect::Away, now, over + NEXT_ASK, 0);
+    director.took(Fault::Failovers, over);
     over
 }
 
@@ -73,7 +73,7 @@ pub(super) fn lag(director: &mut Director, time: Micros, rng: &mut Rng) -> Micro
             director.servers.lag(replica, lag, now + time);
         }
         // With `sync_replicas` a grant waits for it, and is taken back if it does not come.
-        director.note(&Fault::Lags.name(), Effect::Away, now, now + time + lag + NEXT_ASK, 0);
+        director.took(Fault::Lags, now + time + lag);
     }
     now + time
 }
@@ -91,7 +91,7 @@ pub(super) fn move_slot(director: &mut Director, rng: &mut Rng) -> Micros {
     director.say(&format!("the slot of {lock} moves: {nodes:?}"));
     let over = now + MOVES * pause;
     let name = Fault::Moves.name();
-    director.note(&name, Effect::Moves, now, over + NEXT_ASK, 0);
+    director.took(Fault::Moves, over);
     let [from, to] = nodes.map(|node| director.network().host(node).ahead_us(now));
     other_clock(director, &name, (now, over), to - from);
     over
@@ -108,7 +108,7 @@ pub(super) fn cut_off(director: &mut Director, time: Micros, rng: &mut Rng) -> M
     director.later(now + time, move |network| {
         network.host(node).server.set_cut_off(false);
     });
-    director.note(&Fault::CutOffs.name(), Effect::Away, now, now + time + NEXT_ASK, 0);
+    director.took(Fault::CutOffs, now + time);
     now + time
 }
 

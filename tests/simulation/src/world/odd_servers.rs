@@ -4,10 +4,9 @@
 use std::net::SocketAddr;
 
 use fastrand::Rng;
-use leasehold_history::Effect;
 
 use super::director::Director;
-use super::faults::{Fault, NEXT_ASK};
+use super::faults::Fault;
 use crate::network::Micros;
 use crate::server::odd::{Ending, Oddity, Redirect};
 use crate::server::reply::Reply;
@@ -135,18 +134,9 @@ pub(super) fn happen(fault: Fault, director: &mut Director, time: Micros, rng: &
         // It is seen on new connections.
         director.network().host(host).server.end_connections();
     }
-    if fault != Fault::NoScripts {
-        note(director, fault, time);
-    }
-    now + time
-}
-
-/// Excuses what the fault takes away, and what a client asks for again only later.
-fn note(director: &mut Director, fault: Fault, time: Micros) {
-    let (now, until) = (director.now(), director.now() + time);
     let asks = if director.is_quorum() && fault != Fault::Proxies { ASKS_UPTIME } else { 0 };
-    director.note(&fault.name(), Effect::Away, now, until + asks + NEXT_ASK, 0);
-    director.note_refusals(until);
+    director.took(fault, now + time + asks);
+    now + time
 }
 
 fn begin(director: &mut Director, host: SocketAddr, oddity: Oddity, time: Micros, rng: &mut Rng) {
@@ -270,5 +260,5 @@ fn lack_a_right(director: &mut Director, time: Micros, rng: &mut Rng) {
         let count = after.saturating_sub(before);
         network.say(&format!("{host}: {word} was refused {count} times"));
     });
-    note(director, Fault::Rights, time);
+    director.took(Fault::Rights, director.now() + time);
 }

@@ -27,7 +27,7 @@ fn single(deployment: Deployment) -> bool {
     deployment == Single
 }
 
-const RULES: [Rule; 45] = [
+const RULES: [Rule; 46] = [
     // tests/history
     ("answer", all, OFTEN),
     ("exclusion", all, OFTEN),
@@ -51,6 +51,7 @@ const RULES: [Rule; 45] = [
     ("idle", ordered, SELDOM),
     ("in time", all, OFTEN),
     ("job", ordered, OFTEN),
+    ("lasting", all, SELDOM),
     ("listeners", ordered, OFTEN),
     ("liveness", ordered, RARELY),
     ("orphans", all, OFTEN),
