@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use super::multi_atomic::AtomicAcquire;
-use super::patience::Patience;
+use super::patience::{Patience, UnderWay};
 use super::rates::{Rates, TakenRates};
 use super::single::acquire;
 use super::time_limit::within;
@@ -183,9 +183,10 @@ impl<'a> OrderedAcquire<'a> {
             if self.locks.iter().any(|spec| self.patience.shared.queues.has_waiters(spec)) {
                 return Ok(None);
             }
-            let store = &*self.patience.shared.client.store;
-            let limit = self.patience.schedule.time_limit(store, self.patience.options.first_ttl());
-            match within(limit, pin!(pending.ask())).await.unwrap_or_else(Err) {
+            let (client, ttl) = (&self.patience.shared.client, self.patience.options.first_ttl());
+            let limit = self.patience.schedule.time_limit(&*client.store, ttl);
+            let of = UnderWay(Some((&locks[0]).into()));
+            match of.until(within(limit, pin!(pending.ask()))).await.unwrap_or_else(Err) {
                 Ok(Ok(leases)) => {
                     self.patience.count(locks);
                     self.patience.count(rates);
@@ -198,8 +199,8 @@ impl<'a> OrderedAcquire<'a> {
                     self.patience.wait_for(&rates[index], after).await?;
                 }
                 Ok(Err(refusal)) => match self.busy(refusal) {
-                    Some(spec) if let Err(closed) = self.in_force(spec) => {
-                        return self.patience.give_up(spec.into(), *closed);
+                    Some(it) if let Err(closed) = client.limits.in_force(&it.key, it.kind) => {
+                        return self.patience.give_up(it.into(), *closed);
                     }
                     Some(spec) if self.patience.schedule.is_try() => self.refuse(spec).await?,
                     _ => return Ok(None),
@@ -274,9 +275,5 @@ impl<'a> OrderedAcquire<'a> {
     fn busy(&self, refusal: NotAll) -> Option<&'a RequestSpec> {
         let NotAll::Busy(index) = refusal else { return None };
         self.locks.get(index)
-    }
-
-    fn in_force(&self, spec: &RequestSpec) -> Result<Option<Kind>, Box<LockError>> {
-        self.patience.shared.client.limits.in_force(&spec.key, spec.kind)
     }
 }

@@ -54,13 +54,19 @@ impl<'a> Patience<'a> {
             return self.give_up(of, error);
         };
         // A try needs no timer.
-        if !pause.is_zero() {
+        if pause.is_zero() { Ok(()) } else { self.sleep(pause, of).await }
+    }
+
+    /// Sleeps, unless the client is shut down first.
+    pub(super) async fn sleep(&self, time: Duration, of: Of<'_>) -> Result<(), LockError> {
+        let slept = async {
             tokio::select! {
-                () = sleep(pause) => {}
-                () = self.shared.client.keeper.shutdown.begun() => return Err(LockError::ShutDown),
+                biased;
+                () = sleep(time) => Ok(()),
+                () = self.shared.client.keeper.shutdown.begun() => Err(LockError::ShutDown),
             }
-        }
-        Ok(())
+        };
+        UnderWay(Some(of)).until(slept).await
     }
 
     /// Counts an attempt that failed because of this lock or rate.
@@ -81,5 +87,24 @@ impl<'a> Patience<'a> {
 
     pub(super) fn waited(&self) -> Duration {
         self.shared.client.elapsed(self.begun)
+    }
+}
+
+/// A part of an acquisition. If it is dropped before its end, that counts as cancelled.
+pub(super) struct UnderWay<'a>(pub(super) Option<Of<'a>>);
+
+impl UnderWay<'_> {
+    pub(super) async fn until<T>(mut self, ended: impl Future<Output = T>) -> T {
+        let ended = ended.await;
+        self.0 = None;
+        ended
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(of) = self.0 {
+            drop(MeasuredAttempt::new(of.kind, of.key));
+        }
     }
 }

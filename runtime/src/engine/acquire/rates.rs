@@ -8,17 +8,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
-
 use super::multi_atomic::AtomicAcquire;
-use super::patience::Patience;
+use super::patience::{Patience, UnderWay};
 use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::core::error::LockError;
 use crate::engine::rate_status::RateStatus;
 use crate::engine::shared::Shared;
 use crate::keeper::UnknownOutcome;
-use crate::state::telemetry::{MeasuredAttempt, Subject};
 use crate::store::{NotAll, TakeSpec};
 
 /// What was taken from rates, and is given back in the background if it is dropped.
@@ -149,7 +146,8 @@ impl<'a> Rates<'a> {
             }
             let store = &*patience.shared.client.store;
             let limit = patience.schedule.time_limit(store, patience.options.first_ttl());
-            let answer = within(limit, pin!(pending.ask())).await.unwrap_or_else(Err);
+            let of = UnderWay(Some((&self.0[0]).into()));
+            let answer = of.until(within(limit, pin!(pending.ask()))).await.unwrap_or_else(Err);
             match answer {
                 // What replicas have not confirmed was given back.
                 Ok(Err(NotAll::GivenBack)) => pending = anew(patience),
@@ -179,30 +177,7 @@ impl Patience<'_> {
 
     /// Waits for the time at which a rate allows the request. Nothing is held meanwhile.
     pub(super) async fn wait_for(&self, spec: &TakeSpec, after: Duration) -> Result<(), LockError> {
-        let waiting = Waiting(Some(spec));
-        let ended = tokio::select! {
-            biased;
-            () = sleep(after) => Ok(()),
-            () = self.shared.client.keeper.shutdown.begun() => Err(LockError::ShutDown),
-        };
-        waiting.ends();
+        let ended = self.sleep(after, spec.into()).await;
         ended.or_else(|error| self.give_up(spec.into(), error))
-    }
-}
-
-/// A wait for a rate. It counts as cancelled if it is dropped.
-struct Waiting<'a>(Option<&'a TakeSpec>);
-
-impl Waiting<'_> {
-    fn ends(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if let Some(spec) = self.0 {
-            drop(MeasuredAttempt::new(Subject::Rate, &spec.key));
-        }
     }
 }
