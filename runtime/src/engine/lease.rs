@@ -33,7 +33,7 @@ use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::local_queue::TurnId;
 use crate::state::lease::{Grant, LocalLease};
-use crate::state::telemetry::{self, Hold};
+use crate::state::telemetry::Hold;
 
 /// How often a release, or a renewal by hand, is sent before it fails.
 const TRIES: u32 = 3;
@@ -128,11 +128,6 @@ impl Lease {
         &self.hold
     }
 
-    /// Counts it as one that another task of this process had before.
-    pub(crate) fn count_local_grant(&self) {
-        telemetry::granted_locally(&self.local().request);
-    }
-
     /// The lease of a grant, or nothing if it has ended by `now`. Then the grant is taken
     /// back, and because nobody has worked under it, `hold_at_least` does not apply. Its turn
     /// ends with it.
@@ -145,7 +140,7 @@ impl Lease {
     ) -> Option<Self> {
         let mut lease = Self::new(shared, granted, options);
         lease.turn = turn;
-        if lease.local().is_held_at(now) {
+        if !lease.local().was_over(now) && lease.local().is_held_at(now) {
             return Some(lease);
         }
         lease.rest = Rest::TakeBack;

@@ -308,7 +308,7 @@ impl LocalLease {
             if !reason.is_stored() {
                 self.count_out(false);
             }
-            self.count_end(self.context.store.now());
+            self.count_end(Some(self.held(self.context.store.now())));
             telemetry::lost(&self.request, reason, self.hold.get());
         }
     }
@@ -319,7 +319,7 @@ impl LocalLease {
         let has_begun = self.is_held_at(now) && self.phase.begin_release();
         if has_begun {
             self.changed.notify_waiters();
-            self.count_end(now);
+            self.count_end(Some(self.held(now)));
         }
         has_begun
     }

@@ -61,8 +61,8 @@ pub(crate) fn limit(kind: Kind, label: Option<&'static str>) {
     }
 }
 
-/// Counts a lease that was released or lost.
-pub(crate) fn ended(request: &Request, held: Duration) {
+/// Counts a lease that was released or lost, or that nobody has had.
+pub(crate) fn ended(request: &Request, held: Option<Duration>) {
     #[cfg(feature = "metrics")]
     {
         let (kind, lock) = (request.kind, request.key.label());
@@ -70,7 +70,9 @@ pub(crate) fn ended(request: &Request, held: Duration) {
         if let Kind::Semaphore { weight, .. } = kind {
             of_lock!(gauge, "leasehold_permits_held", kind, lock).decrement(weight);
         }
-        of_lock!(histogram, "leasehold_hold_seconds", kind, lock).record(held);
+        if let Some(held) = held {
+            of_lock!(histogram, "leasehold_hold_seconds", kind, lock).record(held);
+        }
     }
 }
 

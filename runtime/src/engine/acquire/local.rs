@@ -15,7 +15,7 @@ use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::local_queue::{Admission, Entry, TakenUp, TryEntry, Waiter};
 use crate::state::shutdown::Shutdown;
-use crate::state::telemetry::{MeasuredAttempt, queued};
+use crate::state::telemetry::{self, MeasuredAttempt, queued};
 #[cfg(feature = "tower")]
 use crate::store::Kind;
 use crate::store::RequestSpec;
@@ -152,6 +152,6 @@ fn lease_of(
     // It was taken up just now.
     let now = grant.times.sent;
     let lease = Lease::unless_over(shared, grant, now, Some(turn), options)?;
-    lease.count_local_grant();
+    telemetry::granted_locally(&lease.local().request);
     Some(lease)
 }

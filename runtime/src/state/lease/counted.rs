@@ -19,11 +19,20 @@ impl LocalLease {
         now.saturating_duration_since(self.deadlines.start)
     }
 
-    /// Counts that its hold has ended: by a release, or with a loss.
-    pub(super) fn count_end(&self, now: Instant) {
+    /// Counts that its hold has ended: by a release, or with a loss. Without a time, nobody has had it.
+    pub(super) fn count_end(&self, held: Option<Duration>) {
         #[cfg(feature = "metrics")]
         self.lasting.end(&self.request);
-        telemetry::ended(&self.request, self.held(now));
+        telemetry::ended(&self.request, held);
+    }
+
+    /// Ends it if it was over before its caller could get it: it counts as neither held nor lost.
+    pub(crate) fn was_over(&self, now: Instant) -> bool {
+        let end = self.deadlines.end(now).filter(|reason| self.phase.lose(*reason));
+        if end.is_some_and(|reason| !reason.is_stored()) {
+            self.count_out(false);
+        }
+        end.inspect(|_| self.count_end(None)).is_some()
     }
 
     /// Counts and logs a loss that the store told its release: its holder had it to the end, as far as
