@@ -67,7 +67,7 @@ use Excuse::{All, Ever, Never, Own};
 /// Who waits asks again every two seconds, and connects again before. So after three seconds all is as it
 /// should be; a second more is for what is under way then. A refused subscription is asked for again after ten.
 #[rustfmt::skip]
-const EXCUSES: [(&[&str], [Excuse; 8]); 13] = [
+const EXCUSES: [(&[&str], [Excuse; 8]); 14] = [
     //               away         deaf         moves        refuses      still        forgets      replaced     behind
     // tests/history
     (&["loss"],
@@ -87,6 +87,9 @@ const EXCUSES: [(&[&str], [Excuse; 8]); 13] = [
                     [Own(3_000),  Own(3_000),  All(3_000),  Own(3_000),  Own(3_000),  All(3_000),  All(3_000),  All(3_000)]),
     (&["listeners"],
                     [Own(3_000),  Own(3_000),  All(3_000),  All(11_000), Own(3_000),  All(3_000),  All(3_000),  All(3_000)]),
+    // A client may find out later what a fault has done.
+    (&["logs"],
+                    [Own(5_000),  Own(5_000),  All(5_000),  All(5_000),  Own(5_000),  All(5_000),  All(5_000),  All(5_000)]),
     (&["lasting"],
                     [Never,       Never,       Never,       All(1_000),  Never,       Never,       Never,       Never]),
     (&["in time", "renewed"],

@@ -19,6 +19,7 @@ pub mod oracle;
 pub mod process;
 pub mod repeat;
 pub mod server;
+mod telemetry;
 pub mod trace;
 pub mod traffic;
 pub mod world;

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -14,6 +15,7 @@ use tokio::time::{Instant, advance, sleep_until};
 
 use crate::clocks::Rate;
 use crate::network::{Micros, Network, ProcessId};
+use crate::telemetry::Telemetry;
 
 thread_local! {
     /// The process that is driven.
@@ -29,6 +31,7 @@ struct View {
     rate: Cell<Rate>,
     suspended: Cell<Duration>,
     rng: RefCell<Rng>,
+    telemetry: Arc<Telemetry>,
 }
 
 impl View {
@@ -90,6 +93,12 @@ pub(crate) fn in_network(call: impl FnOnce(&mut Network, Micros)) {
 /// Outside of all processes.
 pub(crate) fn id() -> ProcessId {
     CURRENT.with_borrow(|current| current.as_ref().expect("a process is driven").id)
+}
+
+/// What is told of the process that is driven, if one is.
+pub(crate) fn telemetry() -> Option<Arc<Telemetry>> {
+    let current = |view: &Option<Rc<View>>| view.as_ref().map(|it| it.telemetry.clone());
+    CURRENT.try_with(|view| current(&view.borrow())).ok().flatten()
 }
 
 /// True time, for the process that is driven.
@@ -163,12 +172,18 @@ impl Process {
             rate: Cell::new(Rate::faster_by(drift)),
             suspended: Cell::default(),
             rng: RefCell::new(rng),
+            telemetry: Arc::default(),
         });
         Self { view, runtime: Some(runtime), state: State::Running, name }
     }
 
     pub fn id(&self) -> ProcessId {
         self.view.id
+    }
+
+    /// What is told of it.
+    pub(crate) fn telemetry(&self) -> &Telemetry {
+        &self.view.telemetry
     }
 
     pub fn is_dead(&self) -> bool {
@@ -203,13 +218,14 @@ impl Process {
         let to = view.own(until);
         enter(Some(view.clone()));
         CURRENT.set(Some(view.clone()));
-        runtime.block_on(async {
+        let turn = async {
             // All timers of the meantime are late.
             if is_late {
                 advance(to.saturating_duration_since(Instant::now())).await;
             }
             sleep_until(to).await;
-        });
+        };
+        metrics::with_local_recorder(&*view.telemetry, || runtime.block_on(turn));
         CURRENT.set(None);
         enter(None);
     }

@@ -21,6 +21,8 @@ mod last_jobs;
 mod lasting;
 mod listeners;
 mod liveness;
+mod logs;
+mod metrics;
 mod mistakes;
 mod odd_servers;
 mod operators;
@@ -52,13 +54,13 @@ use leasehold_history::{Judged, Verdict, check};
 pub use self::client_mistakes::{CLIENT_MISTAKES, ClientMistake};
 use self::director::Director;
 pub use self::faults::Fault;
+use self::logs::LogListener;
 pub use self::mistakes::{MISTAKES, Mistake};
 pub use self::plan::{Deployment, Only, Plan};
 pub use self::rules::{rule_named, rules_that_judged_nothing};
 pub use self::script_lines::ScriptLine;
 use self::servers::Servers;
 use self::shared::Shared;
-use self::told_losses::LossListener;
 use crate::network::{LATENCY, Micros, Network};
 use crate::trace::Trace;
 
@@ -94,7 +96,7 @@ pub fn run(plan: &Plan) -> Report {
     let network = Rc::new(RefCell::new(Network::new(rng.fork(), trace)));
     let servers = Servers::start(plan, &mut network.borrow_mut());
     let shared = Arc::new(Shared::new(Trace::new(plan.printed.clone())));
-    let _listening = tracing::subscriber::set_default(LossListener::new(plan, shared.clone()));
+    let _listening = tracing::subscriber::set_default(LogListener::new(plan, shared.clone()));
     let mut director =
         Director::new(plan.clone(), network.clone(), servers, shared.clone(), rng.fork());
     work(plan, &mut director, &mut rng);

@@ -17,6 +17,7 @@ use super::faults::Fault;
 use super::group_faults;
 use super::listeners::Listeners;
 use super::liveness::Liveness;
+use super::logs::Logs;
 use super::orphans::Orphans;
 use super::plan::{Deployment, Plan};
 use super::recalls::Recalls;
@@ -57,6 +58,7 @@ pub(super) struct Director {
     listeners: Listeners,
     orphans: Orphans,
     recalls: Recalls,
+    logs: Logs,
     is_healed: bool,
 }
 
@@ -84,6 +86,7 @@ impl Director {
             listeners: Listeners::default(),
             orphans: Orphans::default(),
             recalls: Recalls::default(),
+            logs: Logs::default(),
             is_healed: false,
         };
         if director.is_quorum() {
@@ -246,6 +249,9 @@ impl Director {
         listeners.look(self);
         orphans.look(self);
         recalls.look(self);
+        let mut logs = std::mem::take(&mut self.logs);
+        logs.look(self);
+        self.logs = logs;
         (self.liveness, self.listeners) = (liveness, listeners);
         (self.orphans, self.recalls) = (orphans, recalls);
     }

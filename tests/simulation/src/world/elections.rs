@@ -161,6 +161,7 @@ impl Worker {
         let plain =
             Wish::plain(Part::of(LEADER, Kind::Mutex), self.name.clone(), ttl, LONGEST_WAIT);
         let wish = Wish { is_renewed, max_hold: most, ..plain };
+        self.calls.others(wish.all_series());
         let mutex = self.client.mutex(LEADER).ttl(ttl).auto_renew(is_renewed).max_hold(most);
         let mut election = mutex.owner(&*self.name).election();
         let candidate = Candidate {

@@ -40,7 +40,7 @@ pub(super) async fn ask_for_all(worker: Worker) {
         let until = Instant::now() + WAIT;
         loop {
             let ids = worker.ask(&wish);
-            let acquired = worker.client.acquire(&wish).await;
+            let acquired = worker.called(&wish).await;
             let at = process::now() * 1_000;
             let error = match acquired {
                 Ok(guard) => {

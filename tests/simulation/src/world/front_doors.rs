@@ -179,6 +179,7 @@ impl Worker {
         };
         let owner = self.name.clone();
         let wish = Wish { parts: parts.clone(), ..Wish::plain(parts[0], owner, TTL, TTL) };
+        self.calls.others(wish.all_series());
         let ids = self.ask(&wish);
         let longest = if rng.u8(..20) == 0 { 3_000 } else { 20 };
         let body = Arc::new(Body {

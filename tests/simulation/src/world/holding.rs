@@ -219,6 +219,7 @@ impl Worker {
     }
 
     pub(super) async fn let_go(&self, guard: Guard, ids: &[String], wish: &Wish, rng: &mut Rng) {
+        self.calls.lets_go(&guard, wish);
         let at = now();
         for id in ids {
             self.note(Line::End { id: id.clone(), at });
@@ -241,6 +242,7 @@ impl Worker {
                 released.map_or_else(|error| reason(&error), |()| "free".to_owned())
             }
         };
+        self.calls.let_go(wish, &how);
         let at = now();
         for id in ids {
             self.note(Line::Freed { id: id.clone(), at, how: how.clone() });

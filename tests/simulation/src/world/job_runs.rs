@@ -55,6 +55,11 @@ impl JobRuns {
         }
     }
 
+    /// How many a process has begun.
+    pub(super) fn begun_by(&self, process: &str) -> usize {
+        self.0.iter().filter(|run| run.process == process).count()
+    }
+
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }

@@ -9,6 +9,7 @@ use leasehold_history::{Kind, Line, Nanos};
 use tokio::time::{sleep, timeout};
 
 use super::job_runs::JobRun;
+use super::metrics::series;
 use super::turns::{LOOK, Worker, millis, now};
 use super::wishes::{Part, Wish};
 
@@ -40,6 +41,7 @@ impl Drop for Run<'_> {
 
 impl Worker {
     pub(super) fn job(&self, locks: &Locks, ttl: Duration, period: Duration) -> Job {
+        self.calls.others([series(Kind::Once, false)]);
         let job = locks.mutex(JOB).ttl(ttl).once_per(period).owner(&*self.name).job();
         job.jitter(JITTER).retry(RETRY)
     }

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use leasehold::Locks;
-use leasehold_history::{Line, Nanos};
+use leasehold_history::{Kind, Line, Nanos};
 use tokio::time::sleep;
 
 use super::jobs::JOB;
+use super::metrics::series;
 use super::turns::{Worker, millis, nanos, now};
 use super::wishes::{PERMITS, Part, SEATS, Wish};
 
@@ -40,6 +41,7 @@ impl Worker {
         if is_set && limit == 0 {
             self.shared.note_closed(lock, Some(now()));
             // Its own client knows at once.
+            self.calls.others([series(Kind::Permits, false)]);
             let gets_in = locks.semaphore(lock, 1).try_acquire().await.is_ok();
             let wrong = gets_in.then(|| format!("{} has closed `{lock}`, and gets in", self.name));
             self.shared.judge("own limit", wrong);

@@ -14,7 +14,7 @@ use super::director::Director;
 use super::turns::{Worker, millis};
 
 /// Versions disagree on their bursts.
-const RATES: [(&str, Rate); 2] = [
+pub(super) const RATES: [(&str, Rate); 2] = [
     ("rate", Rate::per_second(20).burst(6)),
     ("of:{7}:rate", Rate::new(3, Duration::from_millis(200))),
 ];
@@ -39,6 +39,7 @@ impl Worker {
         let ask = async || {
             let take = async {
                 if is_alone {
+                    self.calls.takes();
                     return locks.rate(name, rate).wait(wait).acquire_many(weight).await.map(|_| 1);
                 }
                 let set =

@@ -27,7 +27,7 @@ fn single(deployment: Deployment) -> bool {
     deployment == Single
 }
 
-const RULES: [Rule; 46] = [
+const RULES: [Rule; 48] = [
     // tests/history
     ("answer", all, OFTEN),
     ("exclusion", all, OFTEN),
@@ -54,6 +54,8 @@ const RULES: [Rule; 46] = [
     ("lasting", all, SELDOM),
     ("listeners", ordered, OFTEN),
     ("liveness", ordered, RARELY),
+    ("logs", all, OFTEN),
+    ("metrics", all, OFTEN),
     ("orphans", all, OFTEN),
     ("own limit", ordered, RARELY),
     ("rate", ordered, OFTEN),

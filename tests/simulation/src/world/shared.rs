@@ -148,6 +148,7 @@ impl Shared {
         wrong: Option<String>,
     ) {
         match wrong {
+            None if self.excuse(rule, process, time) => {}
             None => self.judge(rule, None),
             Some(wrong) => {
                 let process = process.to_owned();

@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::answers::{ACQUIRES, Bound, SHUTS_DOWN, SHUTS_DOWN_AMID};
 use super::client::Client;
 use super::kept::Neglect;
+use super::metrics::Calls;
 use super::plan::Deployment;
 use super::shared::Shared;
 use super::told::Before;
@@ -35,6 +36,7 @@ pub(super) struct Worker {
     pub(super) deployment: Deployment,
     /// Its client is shut down while its tasks hold leases and wait for others.
     works_on: bool,
+    pub(super) calls: Calls,
     requests: AtomicU64,
 }
 
@@ -58,8 +60,8 @@ impl Worker {
         version: Version,
         (deployment, clocks): (Deployment, Clocks),
     ) -> Self {
-        let (works_on, requests) = (false, AtomicU64::new(0));
-        Self { name, client, shared, version, clocks, deployment, works_on, requests }
+        let (calls, works_on, requests) = (Calls::default(), false, AtomicU64::new(0));
+        Self { name, client, shared, version, clocks, deployment, calls, works_on, requests }
     }
 
     /// Works until the world ends, or the process is to end; then shuts the client down. Some do that at once.
@@ -86,6 +88,7 @@ impl Worker {
     /// Shuts the client down, when nothing is held any more.
     pub(super) async fn ends(&self) {
         self.shuts_down(SHUTS_DOWN).await;
+        self.expect_figures();
         self.shared.ended(&self.name);
     }
 
@@ -178,7 +181,7 @@ impl Worker {
         let neglect = Neglect::random(rng);
         let bound = ACQUIRES.after(wish.waits());
         let bound = neglect.map_or(bound, |it| bound.neglected(it.time));
-        let call = self.asked(ids.join(", "), bound, Box::pin(self.client.acquire(wish)));
+        let call = self.asked(ids.join(", "), bound, Box::pin(self.called(wish)));
         let request = self.ask_neglectfully(call, neglect, (&ids, wish));
         let ended = tokio::select! {
             ended = timeout(patience, request) => ended.ok().flatten(),

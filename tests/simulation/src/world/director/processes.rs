@@ -1,7 +1,7 @@
 //! The processes of a world: they start, stop, end and die, and others take their places.
 
 use fastrand::Rng;
-use leasehold_history::Line;
+use leasehold_history::{Effect, Line};
 
 use super::super::client::{Client, connect};
 use super::super::end;
@@ -136,6 +136,8 @@ impl Director {
 
     /// Ends all connections to the servers.
     pub(in crate::world) fn end_connections(&mut self) {
+        let now = self.now();
+        self.note("connections-end", Effect::Away, now, now, 0);
         for address in self.servers.data().to_vec() {
             self.network().host(address).server.end_connections();
         }
