@@ -20,6 +20,7 @@ mod repeats;
 mod requests;
 mod shadow;
 mod shape;
+mod shown;
 mod stored;
 mod successes;
 mod tokens;
@@ -82,6 +83,8 @@ pub struct Oracle {
     granted: BTreeMap<(Vec<u8>, String), u64>,
     /// The clients that have made requests since they were last taken.
     callers: BTreeSet<Vec<u8>>,
+    /// What was shown of locks to those who looked at them.
+    shown: Vec<Vec<String>>,
     /// How often each of its rules has judged something.
     pub judged: Judged,
 }
@@ -176,6 +179,9 @@ impl Oracle {
         self.judged.note("call");
         if let Some(told) = &mut self.told {
             told.push(short(&call, reply));
+        }
+        if script.about.name == "lock/inspect" && !matches!(reply, Reply::Error(_)) {
+            self.shown.extend(after.iter().map(|(place, stored)| shown::shown(place, stored)));
         }
         let mut problems = Vec::new();
         let is_failed = matches!(reply, Reply::Error(_));
@@ -287,6 +293,11 @@ impl Oracle {
     /// The waiters that were told to ask again by now, and have not.
     pub fn late(&mut self, core: &Core) -> Vec<Late> {
         self.appointments.late(core)
+    }
+
+    /// What was shown of locks to those who have looked at them, each time.
+    pub(crate) fn shown(&self) -> &[Vec<String>] {
+        &self.shown
     }
 
     /// How often something was taken from rates, and how often that was given back.

@@ -27,6 +27,7 @@ mod mistakes;
 mod odd_servers;
 mod operators;
 mod orphans;
+mod overview;
 mod plan;
 #[cfg(test)]
 mod quiet;

@@ -21,6 +21,7 @@ const WAIT: Duration = Duration::from_secs(40);
 /// Asks for all of each lock.
 pub(super) async fn ask_for_all(worker: Worker) {
     if let Client::All(locks) = &worker.client {
+        Box::pin(worker.look_around(locks)).await;
         // An operator may have died.
         for lock in [PERMITS, SEATS] {
             worker.shared.note_closed(lock, None);

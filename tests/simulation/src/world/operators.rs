@@ -23,8 +23,9 @@ const KNOWN: Duration = Duration::from_secs(25);
 const ARRIVES: Duration = Duration::from_secs(10);
 
 impl Worker {
-    /// Sets a limit for some time, or lets the job run again.
+    /// Looks at all locks, and then sets a limit for some time, or lets the job run again.
     pub(super) async fn turn_as_operator(self: &Arc<Self>, locks: &Locks, rng: &mut Rng) {
+        Box::pin(self.look_around(locks)).await;
         if rng.bool() {
             let (lock, from) = (JOB.to_owned(), now());
             self.note(Line::Again { lock, from, to: from + nanos(ARRIVES) });

@@ -27,7 +27,7 @@ fn single(deployment: Deployment) -> bool {
     deployment == Single
 }
 
-const RULES: [Rule; 48] = [
+const RULES: [Rule; 49] = [
     // tests/history
     ("answer", all, OFTEN),
     ("exclusion", all, OFTEN),
@@ -57,6 +57,7 @@ const RULES: [Rule; 48] = [
     ("logs", all, OFTEN),
     ("metrics", all, OFTEN),
     ("orphans", all, OFTEN),
+    ("overview", ordered, SELDOM),
     ("own limit", ordered, RARELY),
     ("rate", ordered, OFTEN),
     ("recalls", ordered, OFTEN),
