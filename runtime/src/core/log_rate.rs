@@ -11,9 +11,9 @@ use super::sync;
 /// How long no line follows one like it.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The lines of this process, by what they say and by the label of their lock. Labels are
-/// constants of the code, so there are few.
-static LOGGED: Mutex<BTreeMap<(&str, &str), Logged>> = Mutex::new(BTreeMap::new());
+/// The lines of this process, by what they say and by the label of their lock, or by their server.
+/// Labels are constants of the code, so there are few.
+static LOGGED: Mutex<BTreeMap<(&str, String), Logged>> = Mutex::new(BTreeMap::new());
 
 struct Logged {
     at: Option<Instant>,
@@ -22,10 +22,10 @@ struct Logged {
 }
 
 /// Returns how many lines like this one were left out since the last, if it is time for another.
-pub(crate) fn seldom(line: &'static str, lock: &'static str) -> Option<u64> {
+pub(crate) fn seldom(line: &'static str, of: &str) -> Option<u64> {
     let mut logged = sync::lock(&LOGGED);
     let now = Instant::now();
-    let last = logged.entry((line, lock)).or_insert(Logged { at: None, left_out: 0 });
+    let last = logged.entry((line, of.to_owned())).or_insert(Logged { at: None, left_out: 0 });
     // A clock of tests may go back.
     let since = last.at.and_then(|at| now.checked_duration_since(at));
     if since.is_some_and(|since| since < PAUSE) {

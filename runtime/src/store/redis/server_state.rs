@@ -1,7 +1,7 @@
 //! The state of one server, shared by all connections to it: which of them are abandoned, when
 //! to reconnect, and whether the server may grant.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use super::hints::HintReceiver;
 use super::link_state::{LinkName, LinkState};
 use super::server_info::{ServerInfo, ServerRun};
 use super::settings::Settings;
+use crate::core::log_rate::seldom;
 use crate::core::sync::lock;
 use crate::store::{Hint, RESUBSCRIBE, StoreError};
 use crate::system;
@@ -21,9 +22,6 @@ use crate::system;
 /// How many abandoned connections are remembered, until a handshake has ended them. Those of a
 /// server that never comes back stay.
 const MOST_ABANDONED: usize = 256;
-
-/// How long the log is quiet about further connections that fail.
-const QUIET: Duration = Duration::from_secs(10);
 
 /// The shortest silence after which a connection is abandoned.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -44,8 +42,6 @@ pub(super) struct ServerState {
     pub(super) address: watch::Sender<String>,
     /// The server says that it is a node of a cluster.
     is_cluster_node: AtomicBool,
-    /// When the log last said that a connection failed; 0 if it never did.
-    failure_logged: AtomicU64,
     /// Abandoned connections that may still hold commands of ours.
     abandoned: Mutex<Vec<LinkName>>,
     pub(super) last_error: Mutex<Option<RedisError>>,
@@ -66,7 +62,6 @@ impl ServerState {
             start: system::now(),
             address: watch::Sender::default(),
             is_cluster_node: AtomicBool::new(false),
-            failure_logged: AtomicU64::new(0),
             abandoned: Mutex::default(),
             last_error: Mutex::default(),
             hints,
@@ -107,8 +102,9 @@ impl ServerState {
         if !link.is_abandoned.swap(true, Ordering::Relaxed) {
             #[cfg(feature = "metrics")]
             metrics::counter!("leasehold_reconnects_total").increment(1);
-            if self.is_news() {
-                tracing::warn!(server = %self.name, "the connection to the lock store failed; a new one replaces it");
+            // A server that has become a replica breaks each by its first answer.
+            if let Some(left_out) = seldom("connection", &self.name) {
+                tracing::warn!(server = %self.name, left_out, "the connection to the lock store failed; a new one replaces it");
             }
             let mut abandoned = lock(&self.abandoned);
             abandoned.extend(link.name.get().cloned());
@@ -121,18 +117,6 @@ impl ServerState {
                 self.hints.deliver(Hint::Missed);
             }
         }
-    }
-
-    /// Returns true if the log says that a connection failed: a server that has become a replica
-    /// breaks each by its first answer.
-    fn is_news(&self) -> bool {
-        let now = self.millis(system::now()).max(1);
-        let last = self.failure_logged.load(Ordering::Relaxed);
-        let is_news = last == 0 || u128::from(now.saturating_sub(last)) >= QUIET.as_millis();
-        if is_news {
-            self.failure_logged.store(now, Ordering::Relaxed);
-        }
-        is_news
     }
 
     /// The abandoned connections to the server of this address that are not known to have ended. A
