@@ -134,6 +134,42 @@ async fn a_full_server_allows_adoption() {
     }
 }
 
+/// The server keeps what a script had done before it lacked a right. Who asks again gets a permit of its
+/// whole weight, and a token of its own.
+#[tokio::test]
+async fn a_grant_that_a_missing_right_cuts_short_is_none() {
+    let server = Server::start();
+    let (store, mut redis) = (store(&server).await, server.redis().await);
+    let mut refused = async |request: &Request, word: &str| {
+        let _ = ask(&mut redis, &format!("ACL SETUSER default -{word}")).await;
+        let answer = store.acquire(request, None).await;
+        assert!(answer.is_err(), "{answer:?}");
+        let _ = ask(&mut redis, &format!("ACL SETUSER default +{word}")).await;
+    };
+    let permits = |weight| request("permits", Kind::Semaphore { limit: 3, weight });
+    let all = permits(3);
+    refused(&all, "zincrby").await;
+    let granted = store.acquire(&all, None).await.unwrap();
+    assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
+    let more = store.acquire(&permits(1), None).await.unwrap();
+    assert!(matches!(more, Attempt::Busy { .. }), "{more:?}");
+
+    for kind in [Kind::Reentrant, Kind::Write] {
+        let name = format!("{kind:?}");
+        let first = request(&name, kind);
+        let Attempt::Granted { token: before } = store.acquire(&first, None).await.unwrap() else {
+            panic!("{kind:?} is free")
+        };
+        let _ = store.release(&first, Duration::ZERO).await.unwrap();
+        let next = request(&name, kind);
+        refused(&next, "set").await;
+        let Attempt::Granted { token } = store.acquire(&next, None).await.unwrap() else {
+            panic!("{kind:?} is free")
+        };
+        assert!(token > before, "{kind:?}: {token} after {before}");
+    }
+}
+
 async fn all(store: &RedisStore, requests: &[Request]) -> Vec<Renewal> {
     let answers = store.renew_all(requests).await;
     answers.into_iter().map(|answer| answer.expect("the store answers")).collect()
