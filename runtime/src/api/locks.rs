@@ -62,14 +62,9 @@ pub struct Locks {
 }
 
 impl Locks {
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        keeper: Keeper,
-        id: ClientId,
-        hands_over: bool,
-    ) -> Self {
+    pub(crate) fn new(shared: Shared) -> Self {
         telemetry::describe();
-        Self { shared: Arc::new(Shared::new(store, keeper, id, hands_over)) }
+        Self { shared: Arc::new(shared) }
     }
 
     /// Returns true if all locks are out of reach together.
@@ -154,7 +149,7 @@ impl Locks {
 
     fn of_known_client(store: Arc<dyn Store>, id: ClientId) -> Self {
         let keeper = Keeper::on_callers_runtime(store.clone());
-        Self::new(store, keeper, id, true)
+        Self::new(Shared::new(store, keeper, id, true))
     }
 
     /// The same, for a store that knows the client's id already.

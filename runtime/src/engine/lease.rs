@@ -73,7 +73,7 @@ pub struct Lease {
     /// The work that its drop has to do.
     rest: Rest,
     /// The turn in which this process may hand it over to its next waiter.
-    turn: Option<TurnId>,
+    pub(super) turn: Option<TurnId>,
     /// How long it may stay with this process after its release.
     linger: Duration,
     hold: Hold,
@@ -145,11 +145,6 @@ impl Lease {
         }
         lease.rest = Rest::TakeBack;
         None
-    }
-
-    /// Lets it be handed over inside this process, within this turn.
-    pub(crate) fn have_turn(&mut self, turn: Option<TurnId>) {
-        self.turn = turn;
     }
 
     /// The name of the lock.

@@ -231,14 +231,12 @@ async fn repeat<T, F: Future<Output = Result<T, StoreError>>>(
             let _permit = jobs.commands.acquire().await;
             command().await
         };
+        if answer.is_ok() && why == Some(Why::Refused) {
+            // What it has refused of others, the server may take again, too.
+            jobs.repeating.hurry();
+        }
         let error = match answer {
-            Ok(answer) => {
-                if why == Some(Why::Refused) {
-                    // What it has refused of others, the server may take again, too.
-                    jobs.repeating.hurry();
-                }
-                return Ok(answer);
-            }
+            Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
         // In memory, a job runs on a caller's runtime, which may have no timers.

@@ -206,6 +206,7 @@ mod tests {
     use super::*;
     use crate::api::locks::Locks;
     use crate::core::error::LossReason;
+    use crate::engine::shared::Shared;
     use crate::keeper::Keeper;
     use crate::store::ClientId;
     use crate::store::fault_injection::FaultInjector;
@@ -218,7 +219,7 @@ mod tests {
         let (store, id) =
             (Arc::new(FaultInjector::over(Arc::<MemoryStore>::default())), ClientId::random());
         let keeper = Keeper::on(thread, store.clone(), ClientInfo::of_process(id, None));
-        (Locks::new(store.clone(), keeper, id, true), store)
+        (Locks::new(Shared::new(store.clone(), keeper, id, true)), store)
     }
 
     /// A task costs more memory than an entry in a timetable.

@@ -22,11 +22,6 @@ pub(super) struct Identify {
 }
 
 impl Identify {
-    /// Returns true if requests say nothing of themselves.
-    pub(super) fn is_nothing(&self) -> bool {
-        self.owner.is_none() && self.note.is_none()
-    }
-
     pub(super) fn read(&self, parts: &Parts) -> Identity {
         let say = |what: &Option<FromParts>| what.as_ref().and_then(|what| what(parts));
         Identity { owner: say(&self.owner), note: say(&self.note) }

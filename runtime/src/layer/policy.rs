@@ -84,7 +84,8 @@ impl Policy {
     /// The lock, if it is the same for all requests, and all take as much of it and are
     /// nobody in particular.
     pub(super) fn fixed(&self) -> Option<&RequestLock> {
-        let is_fixed = self.demand.is_fixed() && self.identify.is_nothing();
+        let is_nobody = self.identify.owner.is_none() && self.identify.note.is_none();
+        let is_fixed = self.demand.is_fixed() && is_nobody;
         let name = self.name.as_ref().filter(|_| is_fixed)?;
         let lock = || self.lock(name.clone(), self.demand.kind, Identity::default());
         Some(self.fixed.get_or_init(lock))

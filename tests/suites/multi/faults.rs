@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use leasehold::store::{Command, Store};
 use leasehold::{Fault, Faults, LeaseSet, LeaseState, LockError, Locks, LossReason, Step, Wait};
+use leasehold_tests::overridden::Overridden;
 use leasehold_tests::polls::drop_after;
 use tokio::time::{Instant, sleep};
 
@@ -343,4 +345,28 @@ async fn a_try_that_is_refused_takes_nothing() {
     assert_eq!(faults.store().log(), ["acquire_all", "acquire"]);
     held.release().await.unwrap();
     locks.all(NAMES).try_lock().await.unwrap().release().await.unwrap();
+}
+
+/// Two tries that share a lock ask for it alone, for their errors, and so keep it from one another. They do
+/// not go on.
+#[tokio::test(start_paused = true)]
+async fn a_try_asks_for_all_twice_at_most() {
+    let (faults, [other, _]) = clients();
+    let inner = faults.store().clone();
+    let store = Overridden::new(inner.clone(), move |store, command| {
+        if !matches!(command, Command::AcquireAll(..)) {
+            return store.send(command);
+        }
+        let (other, inner, command) = (other.clone(), inner.clone(), command.into_owned());
+        Box::pin(async move {
+            let held = other.mutex(NAMES[1]).lock().await.unwrap();
+            let answer = inner.send(command).await;
+            held.release().await.unwrap();
+            answer
+        })
+    });
+    faults.store().log();
+    let refused = Locks::over(store).all(NAMES).try_lock().await;
+    let Err(LockError::Busy { key, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!((key.name(), count(&faults, "acquire_all")), (NAMES[1], 2));
 }

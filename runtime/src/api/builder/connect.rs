@@ -10,6 +10,7 @@ use super::LocksBuilder;
 use crate::api::locks::Locks;
 use crate::core::error::LockError;
 use crate::core::timers::check_timers;
+use crate::engine::shared::Shared;
 use crate::keeper::{Keeper, Thread};
 use crate::store::redis::{RedisStore, Settings};
 use crate::store::{ClientId, ClientInfo, Store};
@@ -171,6 +172,6 @@ impl LocksBuilder {
 
     pub(super) fn keep(self, thread: Thread, store: Arc<dyn Store>, id: ClientId) -> Locks {
         let info = ClientInfo::of_process(id, self.service);
-        Locks::new(store.clone(), Keeper::on(thread, store, info), id, self.hands_over)
+        Locks::new(Shared::new(store.clone(), Keeper::on(thread, store, info), id, self.hands_over))
     }
 }

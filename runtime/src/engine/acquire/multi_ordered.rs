@@ -127,7 +127,7 @@ struct OrderedAcquire<'a> {
     rates: Rates<'a>,
 }
 
-impl<'a> OrderedAcquire<'a> {
+impl OrderedAcquire<'_> {
     async fn acquire(&mut self) -> Result<LeaseSet, LockError> {
         loop {
             if self.patience.shared.client.keeper.shutdown.has_begun() {
@@ -175,7 +175,7 @@ impl<'a> OrderedAcquire<'a> {
             return Ok(None);
         }
         let anew = |patience: &Patience<'_>| AtomicAcquire::new(patience, locks, rates, true);
-        let mut pending = anew(&self.patience);
+        let (mut pending, mut was_free) = (anew(&self.patience), false);
         loop {
             if pending.is_late() {
                 pending = anew(&self.patience);
@@ -198,13 +198,25 @@ impl<'a> OrderedAcquire<'a> {
                 Ok(Err(NotAll::Reserved(index, after))) => {
                     self.patience.wait_for(&rates[index], after).await?;
                 }
-                Ok(Err(refusal)) => match self.busy(refusal) {
-                    Some(it) if let Err(closed) = client.limits.in_force(&it.key, it.kind) => {
-                        return self.patience.give_up(it.into(), *closed);
+                Ok(Err(NotAll::Busy(index))) if let Some(spec) = self.locks.get(index) => {
+                    if let Err(closed) = client.limits.in_force(&spec.key, spec.kind) {
+                        return self.patience.give_up(spec.into(), *closed);
                     }
-                    Some(spec) if self.patience.schedule.is_try() => self.refuse(spec).await?,
-                    _ => return Ok(None),
-                },
+                    if !self.patience.schedule.is_try() {
+                        return Ok(None);
+                    }
+                    if std::mem::replace(&mut was_free, true) {
+                        let error = self.patience.schedule.refused(spec.key.clone(), ttl);
+                        let error =
+                            error.of_semaphore(|_| matches!(spec.kind, Kind::Semaphore { .. }));
+                        return self.patience.give_up(spec.into(), error);
+                    }
+                    // A try asks for the lock alone: for the error, or because it is free by now. Then it tries
+                    // all again, once: two callers could otherwise go on. It may have lingered here.
+                    let lease = acquire(self.patience.shared, spec.clone(), self.patience.options);
+                    let _ = lease.await?.release_now().await;
+                }
+                Ok(Err(_)) => return Ok(None),
                 // A store may refuse all together and still grant each, for example through a
                 // proxy before a cluster. If it does not, the single acquire gives the reason.
                 Err(error) if !error.is_passing => return Ok(None),
@@ -213,15 +225,6 @@ impl<'a> OrderedAcquire<'a> {
                 }
             }
         }
-    }
-
-    /// Finds the error for a try: which lock is not free. Returns `Ok` if that lock has become
-    /// free by now; then the caller tries all again.
-    async fn refuse(&mut self, spec: &RequestSpec) -> Result<(), LockError> {
-        let lease = acquire(self.patience.shared, spec.clone(), self.patience.options).await?;
-        // It may have lingered here.
-        let _ = lease.release_now().await;
-        self.patience.pause(NotGranted::TooLate, spec.into()).await
     }
 
     /// Acquires one after another. The set is smaller than asked for if a held lease was lost.
@@ -255,25 +258,18 @@ impl<'a> OrderedAcquire<'a> {
     }
 
     /// Turns the error of one lock into that of the whole call, with the whole wait.
-    fn error_for_all(&self, error: LockError) -> LockError {
-        match error {
-            LockError::Busy { key, held_by_caller, is_semaphore, .. }
-                if !self.patience.schedule.is_try() =>
-            {
-                let (waited, held_by_client) = (self.patience.waited(), false);
-                LockError::TimedOut { key, waited, held_by_caller, held_by_client, is_semaphore }
-            }
-            LockError::TimedOut { key, held_by_caller, held_by_client, is_semaphore, .. } => {
-                let waited = self.patience.waited();
-                LockError::TimedOut { key, waited, held_by_caller, held_by_client, is_semaphore }
-            }
-            error => error,
+    fn error_for_all(&self, mut error: LockError) -> LockError {
+        if let LockError::Busy { key, held_by_caller, is_semaphore, .. } = &error
+            && !self.patience.schedule.is_try()
+        {
+            let (key, held_by_caller, is_semaphore) = (key.clone(), *held_by_caller, *is_semaphore);
+            let (waited, held_by_client) = (self.patience.waited(), false);
+            error =
+                LockError::TimedOut { key, waited, held_by_caller, held_by_client, is_semaphore };
         }
-    }
-
-    /// The lock that is not free.
-    fn busy(&self, refusal: NotAll) -> Option<&'a RequestSpec> {
-        let NotAll::Busy(index) = refusal else { return None };
-        self.locks.get(index)
+        if let LockError::TimedOut { waited, .. } = &mut error {
+            *waited = self.patience.waited();
+        }
+        error
     }
 }

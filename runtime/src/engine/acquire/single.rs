@@ -331,8 +331,7 @@ fn lease(
         pending.start_anew();
         return None;
     };
-    let turn = admission.take().and_then(|admission| admission.granted(options.first_ttl()));
-    lease.have_turn(turn);
+    lease.turn = admission.take().and_then(|admission| admission.granted(options.first_ttl()));
     Some(lease)
 }
 
