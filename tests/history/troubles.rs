@@ -67,7 +67,7 @@ use Excuse::{All, Ever, Never, Own};
 /// Who waits asks again every two seconds, and connects again before. So after three seconds all is as it
 /// should be; a second more is for what is under way then. A refused subscription is asked for again after ten.
 #[rustfmt::skip]
-const EXCUSES: [(&[&str], [Excuse; 8]); 14] = [
+const EXCUSES: [(&[&str], [Excuse; 8]); 15] = [
     //               away         deaf         moves        refuses      still        forgets      replaced     behind
     // tests/history
     (&["loss"],
@@ -89,7 +89,7 @@ const EXCUSES: [(&[&str], [Excuse; 8]); 14] = [
                     [Own(3_000),  Own(3_000),  All(3_000),  All(11_000), Own(3_000),  All(3_000),  All(3_000),  All(3_000)]),
     // A client may find out later what a fault has done.
     (&["logs"],
-                    [Own(5_000),  Own(5_000),  All(5_000),  All(5_000),  Own(5_000),  All(5_000),  All(5_000),  All(5_000)]),
+                    [Own(5_000),  Own(5_000),  All(5_000),  Ever,        Own(5_000),  All(5_000),  All(5_000),  All(5_000)]),
     (&["lasting"],
                     [Never,       Never,       Never,       All(1_000),  Never,       Never,       Never,       Never]),
     (&["in time", "renewed"],
@@ -98,7 +98,10 @@ const EXCUSES: [(&[&str], [Excuse; 8]); 14] = [
                     [Own(4_000),  Own(4_000),  Never,       Own(4_000),  Own(4_000),  All(4_000),  All(4_000),  All(4_000)]),
     // What had ended may count again.
     (&["shutdown"],
-                    [Never,       Never,       Never,       Never,       Never,       Never,       Ever,        Ever]),
+                    [Never,       Never,       Never,       Ever,        Never,       Never,       Ever,        Ever]),
+    // A script that a server has cut short has told nobody what it did.
+    (&["used rates"],
+                    [Never,       Never,       Never,       Ever,        Never,       Never,       Never,       Never]),
     (&["belief", "catches up", "closed", "told losses"],
                     [Never,       Never,       Never,       Never,       Never,       Ever,        Ever,        Ever]),
 ];

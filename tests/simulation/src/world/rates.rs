@@ -79,6 +79,7 @@ pub(super) fn beside(rng: &mut Rng) -> Option<LayerLock> {
 pub(super) fn check(director: &Director) {
     let used = director.shared.all_used_rates();
     let (mut takes, mut given_back) = (0, 0);
+    let at = director.now() * 1_000;
     let mut network = director.network();
     for address in network.addresses() {
         if let Some(oracle) = network.host(address).server.oracle() {
@@ -90,6 +91,6 @@ pub(super) fn check(director: &Director) {
     let wrong = (used + given_back > takes)
         .then(|| format!("{takes} were taken, {given_back} given back, and {used} used"));
     if wrong.is_some() || used > 0 {
-        director.shared.judge("used rates", wrong);
+        director.shared.suspect("used rates", "", (at, at), wrong);
     }
 }

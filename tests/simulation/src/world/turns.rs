@@ -61,7 +61,7 @@ impl Worker {
         (deployment, clocks): (Deployment, Clocks),
     ) -> Self {
         let (calls, works_on, requests) = (Calls::default(), false, AtomicU64::new(0));
-        Self { name, client, shared, version, clocks, deployment, calls, works_on, requests }
+        Self { name, client, shared, version, clocks, deployment, works_on, calls, requests }
     }
 
     /// Works until the world ends, or the process is to end; then shuts the client down. Some do that at once.

@@ -93,7 +93,9 @@ pub(crate) fn first_bad(most: u64, arguments: &Arguments) -> Option<(u64, String
     let mut first = None;
     run_all(1..most + 1, arguments, |seed, outcome| {
         if !outcome.is_well {
-            let why = outcome.text.lines().next().unwrap_or("it ended by itself");
+            // A panic begins with an empty line.
+            let why = outcome.text.lines().find(|line| !line.is_empty());
+            let why = why.unwrap_or("it ended by itself");
             first = Some((seed, why.chars().take(120).collect()));
         }
         outcome.is_well
