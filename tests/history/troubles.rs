@@ -67,7 +67,7 @@ use Excuse::{All, Ever, Never, Own};
 /// Who waits asks again every two seconds, and connects again before. So after three seconds all is as it
 /// should be; a second more is for what is under way then. A refused subscription is asked for again after ten.
 #[rustfmt::skip]
-const EXCUSES: [(&[&str], [Excuse; 8]); 15] = [
+const EXCUSES: [(&[&str], [Excuse; 8]); 16] = [
     //               away         deaf         moves        refuses      still        forgets      replaced     behind
     // tests/history
     (&["loss"],
@@ -90,6 +90,9 @@ const EXCUSES: [(&[&str], [Excuse; 8]); 15] = [
     // A client may find out later what a fault has done.
     (&["logs"],
                     [Own(5_000),  Own(5_000),  All(5_000),  Ever,        Own(5_000),  All(5_000),  All(5_000),  All(5_000)]),
+    // A call that is late for its turn gets another.
+    (&["rate order"],
+                    [All(3_000),  Never,       All(3_000),  All(3_000),  Own(3_000),  All(3_000),  All(3_000),  All(3_000)]),
     (&["lasting"],
                     [Never,       Never,       Never,       All(1_000),  Never,       Never,       Never,       Never]),
     (&["in time", "renewed"],

@@ -106,6 +106,7 @@ pub fn run(plan: &Plan) -> Report {
         finish(&mut director, &shared);
     }
     answers::look(&shared);
+    rates::check_order(&shared);
     shared.judge_suspected();
     let Verdict { wrong: mut violations, mut judged } = shared.take_verdict();
     let (history, hash) = shared.take_history();

@@ -58,6 +58,8 @@ pub(super) struct Director {
     listeners: Listeners,
     orphans: Orphans,
     recalls: Recalls,
+    /// What servers had when they took over. The news that some of it has ended may be lost.
+    pub(super) revived: BTreeSet<Vec<u8>>,
     logs: Logs,
     is_healed: bool,
 }
@@ -86,6 +88,7 @@ impl Director {
             listeners: Listeners::default(),
             orphans: Orphans::default(),
             recalls: Recalls::default(),
+            revived: BTreeSet::new(),
             logs: Logs::default(),
             is_healed: false,
         };
@@ -259,11 +262,6 @@ impl Director {
     /// True if a client may have a connection for messages that is half open, and does not know it yet.
     pub(super) fn may_be_deaf(&self) -> bool {
         self.plan.faults.contains(&Fault::HalfOpen)
-    }
-
-    /// The processes of these requests may have ended them on a server that another one has replaced.
-    pub(super) fn excuse_orphans(&mut self, revived: BTreeSet<Vec<u8>>) {
-        self.orphans.excuse(revived);
     }
 
     /// True if a process may use a lock: it holds it, or asks for it, or has let it go to another process.

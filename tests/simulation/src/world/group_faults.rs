@@ -120,7 +120,7 @@ pub(super) fn lost(director: &mut Director, loss: Loss) {
     director.note(&name, Effect::Away, loss.promoted, now + NEXT_ASK, 0);
     if let Some(since) = loss.since {
         director.say("the failover has lost something");
-        director.excuse_orphans(loss.revived);
+        director.revived.extend(loss.revived);
         director.note(&name, Effect::Replaced, since, now + IDLE, 0);
         for (lock, token, until) in loss.forgotten {
             director.note_forgotten(lock, token, until);

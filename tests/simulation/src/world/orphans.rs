@@ -3,7 +3,7 @@
 //!
 //! As in `liveness`, nothing is promised while a fault could be in the way, and for some time after.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::director::Director;
@@ -27,16 +27,9 @@ pub(super) struct Orphans {
     next: Micros,
     /// Since when there are too many, and whether it was told.
     since: Lasting<Place>,
-    /// What servers had when they took over. The news that some of it has ended may be lost.
-    revived: BTreeSet<Vec<u8>>,
 }
 
 impl Orphans {
-    /// These requests may have ended on the server that another one has replaced.
-    pub(super) fn excuse(&mut self, revived: BTreeSet<Vec<u8>>) {
-        self.revived.extend(revived);
-    }
-
     /// Looks which processes have forgotten requests.
     pub(super) fn look(&mut self, director: &Director) {
         let now = director.now();
@@ -55,7 +48,7 @@ impl Orphans {
             let all = requests(&server.core().borrow());
             for (lock, ids) in all {
                 let mut of_process = BTreeMap::<usize, Vec<_>>::new();
-                for id in ids.difference(&self.revived).cloned() {
+                for id in ids.difference(&director.revived).cloned() {
                     if let Some(process) = network.process_of(&id) {
                         of_process.entry(process).or_default().push(id);
                     }

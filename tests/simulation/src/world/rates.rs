@@ -6,12 +6,14 @@ use fastrand::Rng;
 use futures_util::future::join_all;
 use leasehold::layer::LayerLock;
 use leasehold::{LockError, Locks, Rate};
+use leasehold_history::Nanos;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::answers::ACQUIRES;
 use super::director::Director;
-use super::turns::{Worker, millis};
+use super::shared::Shared;
+use super::turns::{Worker, millis, now};
 
 /// Versions disagree on their bursts.
 pub(super) const RATES: [(&str, Rate); 2] = [
@@ -21,6 +23,31 @@ pub(super) const RATES: [(&str, Rate); 2] = [
 
 /// How long a task waits for a rate.
 const WAITS: [u64; 4] = [0, 50, 400, 3_000];
+
+/// A grant is heard of this much later, and a call asks this much after it was made.
+const NEWS: Nanos = 300_000_000;
+
+/// A call of one rate.
+#[derive(Debug)]
+pub(super) struct RateCall {
+    process: String,
+    name: &'static str,
+    rate: Rate,
+    asked: Nanos,
+    /// When it was answered, or given up.
+    ended: Nanos,
+    is_granted: bool,
+}
+
+impl RateCall {
+    /// True if this call was granted past another, which had asked before.
+    fn has_passed(&self, other: &Self) -> bool {
+        (self.name, self.rate) == (other.name, other.rate)
+            && self.is_granted
+            && other.asked + NEWS < self.asked
+            && self.ended + NEWS < other.ended
+    }
+}
 
 impl Worker {
     /// Takes from a rate, or from two together.
@@ -50,7 +77,17 @@ impl Worker {
         };
         // Several at once may share a call of a script.
         let count = rng.u8(1..=4);
-        let asked = (0..count).map(|_| async { self.note_rate(timeout(patience, ask()).await) });
+        let asked = (0..count).map(|_| async {
+            let asked = now();
+            let answer = timeout(patience, ask()).await;
+            if is_alone {
+                let (process, is_granted) = (self.name.clone(), matches!(answer, Ok(Ok(_))));
+                let ended = now();
+                let call = RateCall { process, name, rate, asked, ended, is_granted };
+                self.shared.with_rate_calls(|calls| calls.push(call));
+            }
+            self.note_rate(answer);
+        });
         join_all(asked).await;
     }
 
@@ -75,6 +112,16 @@ pub(super) fn beside(rng: &mut Rng) -> Option<LayerLock> {
     rng.bool().then(|| LayerLock::rate(name, rate))
 }
 
+/// Callers of a rate are served in their order, in all processes.
+pub(super) fn check_order(shared: &Shared) {
+    let calls = shared.with_rate_calls(std::mem::take);
+    for call in &calls {
+        let passed = calls.iter().find(|it| it.has_passed(call));
+        let wrong = passed.map(|it| format!("{it:?} has passed {call:?}"));
+        shared.suspect("rate order", &call.process, (call.asked, call.ended), wrong);
+    }
+}
+
 /// Whoever goes on has taken something that nobody gives back.
 pub(super) fn check(director: &Director) {
     let used = director.shared.all_used_rates();
@@ -92,5 +139,25 @@ pub(super) fn check(director: &Director) {
         .then(|| format!("{takes} were taken, {given_back} given back, and {used} used"));
     if wrong.is_some() || used > 0 {
         director.shared.suspect("used rates", "", (at, at), wrong);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_was_passed_is_told() {
+        let call = |asked: u64, ended: u64, is_granted: bool| {
+            let (name, rate) = RATES[0];
+            let (asked, ended) = (asked * 1_000_000, ended * 1_000_000);
+            RateCall { process: "p0".to_owned(), name, rate, asked, ended, is_granted }
+        };
+        let waits = call(1_000, 2_000, true);
+        assert!(call(1_301, 1_699, true).has_passed(&waits));
+        assert!(!call(1_300, 1_699, true).has_passed(&waits), "it asked at the same time");
+        assert!(!call(1_301, 1_700, true).has_passed(&waits), "both were granted together");
+        assert!(!call(1_301, 1_699, false).has_passed(&waits), "it was refused");
+        assert!(!waits.has_passed(&call(1_301, 2_400, true)));
     }
 }

@@ -45,7 +45,7 @@ impl Recalls {
             }
             let all: Vec<_> = wanted(&server.core().borrow()).filter(|it| it.0 != JOB).collect();
             for (lock, holders) in all {
-                for id in holders {
+                for id in holders.into_iter().filter(|it| !director.revived.contains(it)) {
                     let Some(process) = network.process_of(&id) else { continue };
                     if !director.is_promised("recalls", process, &lock, now) {
                         continue;

@@ -27,7 +27,7 @@ fn single(deployment: Deployment) -> bool {
     deployment == Single
 }
 
-const RULES: [Rule; 49] = [
+const RULES: [Rule; 50] = [
     // tests/history
     ("answer", all, OFTEN),
     ("exclusion", all, OFTEN),
@@ -60,6 +60,7 @@ const RULES: [Rule; 49] = [
     ("overview", ordered, SELDOM),
     ("own limit", ordered, RARELY),
     ("rate", ordered, OFTEN),
+    ("rate order", ordered, OFTEN),
     ("recalls", ordered, OFTEN),
     ("renewed", all, OFTEN),
     ("runs again", ordered, OFTEN),

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::answers::Answer;
 use super::claims::Claims;
 use super::job_runs::JobRuns;
+use super::rates::RateCall;
 use super::wishes::Travelling;
 use crate::network::Micros;
 use crate::trace::{Trace, time};
@@ -42,6 +43,7 @@ struct State {
     verdict: Verdict,
     /// How often something of a rate was used.
     used_rates: u64,
+    rate_calls: Vec<RateCall>,
     job_runs: JobRuns,
     /// When an operator last let a job run again.
     asked_again: Option<Micros>,
@@ -71,6 +73,7 @@ impl Shared {
             neglected: BTreeMap::new(),
             verdict: Verdict::default(),
             used_rates: 0,
+            rate_calls: Vec::new(),
             job_runs: JobRuns::default(),
             asked_again: None,
         };
@@ -113,6 +116,11 @@ impl Shared {
 
     pub(super) fn all_used_rates(&self) -> u64 {
         self.state().used_rates
+    }
+
+    /// Looks at the calls of rates, or adds one.
+    pub(super) fn with_rate_calls<T>(&self, use_them: impl FnOnce(&mut Vec<RateCall>) -> T) -> T {
+        use_them(&mut self.state().rate_calls)
     }
 
     /// Looks at the runs of jobs, or changes them.
