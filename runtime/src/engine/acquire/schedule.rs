@@ -178,7 +178,7 @@ impl AskSchedule {
             NotGranted::WrongKind | NotGranted::Recalled { other_kind: true, .. } => {
                 LockError::WrongKind { key }
             }
-            _ => self.refused(key, Duration::ZERO),
+            _ => self.timed_out(key),
         }
     }
 
