@@ -175,7 +175,7 @@ impl OrderedAcquire<'_> {
             return Ok(None);
         }
         let anew = |patience: &Patience<'_>| AtomicAcquire::new(patience, locks, rates, true);
-        let (mut pending, mut was_free) = (anew(&self.patience), false);
+        let (mut pending, mut found_free) = (anew(&self.patience), 0);
         loop {
             if pending.is_late() {
                 pending = anew(&self.patience);
@@ -205,14 +205,15 @@ impl OrderedAcquire<'_> {
                     if !self.patience.schedule.is_try() {
                         return Ok(None);
                     }
-                    if std::mem::replace(&mut was_free, true) {
+                    if found_free == locks.len() {
                         let error = self.patience.schedule.refused(spec.key.clone(), ttl);
                         let error =
                             error.of_semaphore(|_| matches!(spec.kind, Kind::Semaphore { .. }));
                         return self.patience.give_up(spec.into(), error);
                     }
+                    found_free += 1;
                     // A try asks for the lock alone: for the error, or because it is free by now. Then it tries
-                    // all again, once: two callers could otherwise go on. It may have lingered here.
+                    // all again, once for each: two callers could go on for ever. It may have lingered here.
                     let lease = acquire(self.patience.shared, spec.clone(), self.patience.options);
                     let _ = lease.await?.release_now().await;
                 }
