@@ -1,8 +1,7 @@
 --- include/ask: the code that the acquires of locks with several holders share. `keys` as
 --- in include/serve. Goes after include/serve, include/queued and include/other_kind.
 
--- The record's token, flag and ended request, whether nobody waits, and whether it is free; or first a
--- refusal.
+-- The record's token, flag and ended request, whether nobody waits and it is free; or first a refusal.
 local function look(keys, id, ttl_ms, waits)
   local rec = redis.call('GET', keys.lock)
   if not rec then
@@ -16,14 +15,6 @@ local function look(keys, id, ttl_ms, waits)
   if ended == id then return {2} end
   if is_other(rec, KIND) then return other_kind(keys, rec, waits_in(waits) > 0) end
   return nil, token, flag, ended, flag == '0', string.sub(rec, 2, 2) == 'F'
-end
-
--- Returns true if the request has it. Beside a free record it has not: the script that put it in lacked a
--- right, and has written no token.
-local function has(keys, holder, is_free, now_ms)
-  local is_there = is_live(redis.call('ZSCORE', keys.holders, holder), now_ms)
-  if is_there and is_free then take_out(keys.holders, holder) end
-  return is_there and not is_free
 end
 
 -- The answer to a request that was not let in and does not wait.

@@ -14,14 +14,10 @@ local function put_in(holders, holder, lasts_ms, now_ms)
   local is_there = redis.call('PEXPIRE', holders, expiry_ms)
   local is_new = redis.call('ZADD', holders, now_ms + lasts_ms, holder) == 1
   if is_there == 0 then redis.call('PEXPIRE', holders, expiry_ms) end
-  if is_new then
-    local is_noted, why = pcall(note, holders, holder, 1, now_ms)
-    if not is_noted then
-      -- Without the right to ZINCRBY. A holder that counts for less would let in too many.
-      redis.call('ZREM', holders, holder)
-      error(why, 0)
-    end
-  end
+  local is_noted, why = true, nil
+  if is_new then is_noted, why = pcall(note, holders, holder, 1, now_ms) end
+  -- Without the right to ZINCRBY: a holder that counts for less would let in too many.
+  if not is_noted then redis.call('ZREM', holders, holder); error(why, 0) end
   if is_writer(holder) then redis.call('ZADD', holders, -(now_ms + lasts_ms), '!') end
   return expiry_ms
 end

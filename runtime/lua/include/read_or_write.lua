@@ -8,6 +8,14 @@ local function may_reenter(keys, holder)
   return is_live(redis.call('ZSCORE', keys.holders, holder), now_ms) or owns(keys.holders, holder, now_ms)
 end
 
+-- Returns true if the request has it. Beside a free record it has not: the script that put it in lacked a
+-- right, and has written no token.
+local function has(keys, holder, is_free, now_ms)
+  local is_there = is_live(redis.call('ZSCORE', keys.holders, holder), now_ms)
+  if is_there and is_free then take_out(keys.holders, holder) end
+  return is_there and not is_free
+end
+
 local function read_or_write(keys, holder, ttl_ms, waits)
   local id, live_ms = string.sub(holder, 1, 34), waits_in(waits)
   local refusal, token, flag, ended, nobody, is_free = look(keys, id, ttl_ms, waits)

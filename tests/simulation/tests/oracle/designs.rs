@@ -21,7 +21,7 @@ const SEEDS: u64 = 100;
 
 const MISTAKES: &[Mistake] = mistakes! {
     "an ask that is repeated is counted again":
-        "if is_new then note(holders, holder, 1, now_ms) end" => "note(holders, holder, 1, now_ms)",
+        "if is_new then is_noted, why = pcall(note, holders, holder, 1, now_ms) end" => "is_noted, why = pcall(note, holders, holder, 1, now_ms)",
         "holders", 1;
     "a repeated release ends another hold":
         "if not is_live(redis.call('ZSCORE', keys.holders, holder), to_ms(now)) then\nleave(keys.queue, keys.waiters, id)" =>
