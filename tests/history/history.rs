@@ -230,7 +230,8 @@ impl History {
     }
 
     /// True if somebody may have let the work of a lock run again in this time.
-    pub(crate) fn may_run_again(&self, lock: &str, from: Nanos, to: Nanos) -> bool {
+    #[must_use]
+    pub fn may_run_again(&self, lock: &str, from: Nanos, to: Nanos) -> bool {
         self.again.iter().any(|again| again.0 == lock && again.1 <= to && again.2 >= from)
     }
 

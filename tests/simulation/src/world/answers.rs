@@ -116,9 +116,7 @@ impl Worker {
         let bound = Bound { wait, ..bound };
         self.shared.note_answer(Answer { process, call, begun, ended, bound, is_failed });
     }
-}
 
-impl Worker {
     /// A lease is renewed each third of its TTL. Looks at one that its holder has had since then.
     pub(super) fn expect_renewed(&self, lease: &Lease, since: Nanos, ttl: Duration) {
         let (left, at) = (lease.remaining(), now());

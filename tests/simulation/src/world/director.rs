@@ -248,15 +248,14 @@ impl Director {
         let mut listeners = std::mem::take(&mut self.listeners);
         let mut orphans = std::mem::take(&mut self.orphans);
         let mut recalls = std::mem::take(&mut self.recalls);
+        let mut logs = std::mem::take(&mut self.logs);
         liveness.look(self);
         listeners.look(self);
         orphans.look(self);
         recalls.look(self);
-        let mut logs = std::mem::take(&mut self.logs);
         logs.look(self);
-        self.logs = logs;
         (self.liveness, self.listeners) = (liveness, listeners);
-        (self.orphans, self.recalls) = (orphans, recalls);
+        (self.orphans, self.recalls, self.logs) = (orphans, recalls, logs);
     }
 
     /// True if a client may have a connection for messages that is half open, and does not know it yet.

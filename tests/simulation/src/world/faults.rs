@@ -145,8 +145,8 @@ impl Fault {
         Self::ALL.into_iter().find(|fault| fault.name() == name)
     }
 
-    /// What it takes back from the promises, and for how long after it is over: see `Effect` for what each rule
-    /// makes of that. What depends on how it goes is noted where that is known.
+    /// What it takes back from the promises, and for how long after it is over: tests/history/troubles.rs has
+    /// what each rule makes of that. What depends on how it goes is noted where that is known.
     pub(super) fn takes(self) -> &'static [(Effect, Micros)] {
         match self {
             Self::Flushes | Self::Deletes | Self::JumpsAhead | Self::Forces => {

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::answers::Answer;
 use super::claims::Claims;
 use super::job_runs::JobRuns;
+use super::jobs::JOB;
 use super::rates::RateCall;
 use super::wishes::Travelling;
 use crate::network::Micros;
@@ -29,8 +30,6 @@ struct State {
     answers: Vec<Answer>,
     /// What is wrong, unless something excuses it.
     suspected: Vec<Suspicion>,
-    /// When operators let jobs run again.
-    again: Vec<(Nanos, Nanos)>,
     trace: Trace,
     /// The locks whose limits an operator changes.
     operated: BTreeSet<&'static str>,
@@ -64,7 +63,6 @@ impl Shared {
             claims: Claims::default(),
             answers: Vec::new(),
             suspected: Vec::new(),
-            again: Vec::new(),
             trace,
             operated: BTreeSet::new(),
             closed: BTreeMap::new(),
@@ -89,9 +87,6 @@ impl Shared {
         let mut state = self.state();
         state.trace.say(at, &line.to_string());
         state.claims.note(&line);
-        if let Line::Again { from, to, .. } = &line {
-            state.again.push((*from, *to));
-        }
         state.history.add(line);
     }
 
@@ -106,7 +101,7 @@ impl Shared {
 
     /// True if an operator may have let a job run again since then.
     pub(super) fn may_run_again(&self, since: Nanos) -> bool {
-        self.state().again.iter().any(|(_, to)| *to >= since)
+        self.state().history.may_run_again(JOB, since, Nanos::MAX)
     }
 
     /// Something of so many rates is used.
