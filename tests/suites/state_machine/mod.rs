@@ -330,8 +330,9 @@ impl<'a> Run<'a> {
 
     /// True if a request holds the lock, or has an offer of it. Of a crowd, not all are shown.
     fn has(&self, request: &Request) -> bool {
-        let look = self.memory.inspect(&request.key);
-        let info = self.paused.block_on(look).expect("it never fails");
+        // Memory reads its clock when the command is made. Outside of the runtime, that is not paused.
+        let look = async { self.memory.inspect(&request.key).await.expect("it never fails") };
+        let info = self.paused.block_on(look);
         let id = format!("{:?}", request.id);
         let is_crowd = u64::try_from(info.holders.len()).is_ok_and(|shown| shown < info.held);
         is_crowd || info.holders.iter().any(|holder| holder.member().starts_with(&id))
