@@ -20,6 +20,7 @@ pub(crate) mod option_rules;
 pub(crate) mod options;
 pub(crate) mod panics;
 pub(crate) mod rate;
+pub(crate) mod repeats;
 #[cfg(feature = "calendar")]
 pub(crate) mod schedule_rules;
 #[cfg_attr(

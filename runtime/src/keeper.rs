@@ -14,7 +14,6 @@ mod on_runtime;
 mod pending_releases;
 mod release;
 mod renew;
-mod repeats;
 #[cfg(feature = "redis")]
 mod state;
 #[cfg(feature = "redis")]
@@ -174,7 +173,7 @@ impl Keeper {
         }
     }
 
-    /// Returns true if a lease of this lock is handled. Of more than 1,000, not all are looked at.
+    /// Returns true if a lease of this lock is handled. It looks at 1,000 at most.
     pub(crate) fn has_lease_of(&self, key: &LockKey) -> bool {
         self.executor.has_lease_of(key)
     }

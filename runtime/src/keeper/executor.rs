@@ -70,7 +70,7 @@ impl Executor {
         }
     }
 
-    /// Returns true if a lease of this lock is handled. Of more than 1,000, not all are looked at.
+    /// Returns true if a lease of this lock is handled. It looks at 1,000 at most.
     pub(super) fn has_lease_of(&self, key: &LockKey) -> bool {
         match self {
             Self::OnRuntime(on_runtime) => on_runtime.has_lease_of(key),

@@ -10,9 +10,9 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use super::pending_releases::{Ends, PendingRelease, PendingReleases};
-use super::repeats::Repeating;
 use crate::core::key::LockKey;
 use crate::core::panics::caught;
+use crate::core::repeats::Repeating;
 use crate::core::sync::lock;
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::LocalLease;

@@ -9,9 +9,9 @@ use tokio::time::timeout;
 use super::jobs::{Counted, Job, Jobs, later};
 use super::loss::note_end;
 use super::pending_releases::Ends;
-use super::repeats::{Repeats, Why};
 use super::to_cancel::ToCancel;
 use crate::core::key::LockKey;
+use crate::core::repeats::{Repeats, Why};
 use crate::core::timers::runtime_with_timers;
 use crate::state::lease::LocalLease;
 use crate::store::{Answer, Ask, Ended, LIVE_MOST, Store, StoreError, StoreFuture};
@@ -253,7 +253,7 @@ async fn repeat<T, F: Future<Output = Result<T, StoreError>>>(
                 "a lease could not be {done} yet; retrying until its TTL ends it"
             );
         }
-        why = Some(if error.is_passing { Why::Passing } else { Why::Refused });
+        why = Some(Why::of(&error));
         if why == Some(Why::Refused) && refusals == Refusals::End {
             return Err(Unfinished::Refused);
         }

@@ -13,10 +13,10 @@ use tokio::time::sleep_until;
 use super::jobs::Jobs;
 use super::loss::report_loss;
 use super::release::release;
-use super::repeats::retry_pause;
 use crate::core::error::LossReason;
 use crate::core::log_rate::seldom;
 use crate::core::panics::caught;
+use crate::core::repeats::retry_pause;
 use crate::state::lease::LocalLease;
 use crate::store::{Ask, Renewal, Store, StoreError};
 

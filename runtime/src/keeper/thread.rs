@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 
 pub(super) use self::at_exit::drain_at_exit;
 use super::jobs::later;
-use super::repeats::retry_pause;
 use super::state::{Batch, JobGuard, KeeperState};
 use super::timetable::slot_of;
 use super::{release, renew};
 use crate::core::error::{LockError, Outcome, Step};
 use crate::core::panics::caught;
+use crate::core::repeats::retry_pause;
 use crate::state::lease::{LONGEST_SLEEP, LocalLease};
 use crate::state::shutdown::DRAIN;
 use crate::store::{Ask, CLIENT_KEPT, ClientInfo, StoreError};

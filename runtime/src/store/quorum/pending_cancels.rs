@@ -2,23 +2,17 @@
 //! silent for a moment would keep a lease that nobody holds, until its TTL.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
-use tokio::time::sleep;
 
 use super::members::Member;
+use crate::core::repeats::{Repeating, Repeats, Why};
 use crate::store::{Ask, Request};
-use crate::system;
 
 /// How many cancels are kept for one member. Above that, the oldest lease is left to
 /// its TTL.
 const MOST: usize = 10_000;
-
-/// The first pause after a failure, and the longest: each is twice as long as the one before.
-const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(2);
 
 /// Cancels a request on one member, now or when the member answers again.
 pub(super) fn cancel_later(member: &Arc<Member>, request: &Request, runtime: &Handle) {
@@ -35,7 +29,7 @@ pub(super) fn cancel_later(member: &Arc<Member>, request: &Request, runtime: &Ha
 
 /// Sends one cancel after another until none is left.
 async fn send_all(member: Arc<Member>) {
-    let mut pause = PAUSE;
+    let (all, mut repeats) = (Repeating::default(), None);
     loop {
         let next = {
             let mut pending = member.pending_cancels();
@@ -47,13 +41,13 @@ async fn send_all(member: Arc<Member>) {
         while member.store.now() < end {
             match member.store.cancel(&request).await {
                 Ok(_) => {
-                    pause = PAUSE;
+                    repeats = None;
                     break;
                 }
                 Err(error) if error.is_shut_down => return,
-                Err(_) => {
-                    sleep(system::equal_jitter(pause)).await;
-                    pause = (pause * 2).min(LONGEST);
+                Err(error) => {
+                    let repeats = repeats.get_or_insert_with(|| Repeats::new(&all));
+                    repeats.pause(Why::of(&error), request.ttl).await;
                 }
             }
         }

@@ -1,8 +1,8 @@
-//! How often the jobs of a client repeat commands that failed.
+//! How often jobs repeat commands that failed.
 //!
 //! Each pause of a job is twice as long as the one before, so a new failure is repeated soon, and an old
-//! one seldom. All jobs of a client together repeat only so many commands a second, however many there
-//! are.
+//! one seldom. All jobs of a client together, or of a quorum's member, repeat only so many commands a second,
+//! however many there are.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,11 +10,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::core::store_error::StoreError;
 use crate::system;
 
 /// The pause after a failure. It is short compared with the TTL, so that several retries fit
 /// into the rest of a lease. It is random, so that jobs do not come back together.
-pub(super) fn retry_pause(ttl: Duration) -> Duration {
+pub(crate) fn retry_pause(ttl: Duration) -> Duration {
     system::equal_jitter(longest_pause(ttl))
 }
 
@@ -24,7 +25,7 @@ fn longest_pause(ttl: Duration) -> Duration {
 
 /// Why a command is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(crate) enum Why {
     /// The same command may succeed a little later.
     Passing,
     /// The server answered that it refuses the command. An operator may be changing permissions.
@@ -32,6 +33,10 @@ pub(super) enum Why {
 }
 
 impl Why {
+    pub(crate) fn of(error: &StoreError) -> Self {
+        if error.is_passing { Self::Passing } else { Self::Refused }
+    }
+
     /// The first pause, and the longest.
     fn pauses(self, ttl: Duration) -> (Duration, Duration) {
         match self {
@@ -49,9 +54,9 @@ impl Why {
     }
 }
 
-/// The jobs of a client that repeat.
+/// The jobs that repeat.
 #[derive(Debug, Default)]
-pub(super) struct Repeating {
+pub(crate) struct Repeating {
     passing: AtomicU32,
     refused: AtomicU32,
     hurry: watch::Sender<()>,
@@ -59,7 +64,7 @@ pub(super) struct Repeating {
 
 impl Repeating {
     /// Lets all jobs that pause repeat now: soon it is too late.
-    pub(super) fn hurry(&self) {
+    pub(crate) fn hurry(&self) {
         self.hurry.send_replace(());
     }
 
@@ -72,7 +77,7 @@ impl Repeating {
 }
 
 /// The repeats of one job.
-pub(super) struct Repeats<'a> {
+pub(crate) struct Repeats<'a> {
     all: &'a Repeating,
     hurry: watch::Receiver<()>,
     /// Why it repeats, and how long it pauses next.
@@ -80,12 +85,12 @@ pub(super) struct Repeats<'a> {
 }
 
 impl<'a> Repeats<'a> {
-    pub(super) fn new(all: &'a Repeating) -> Self {
+    pub(crate) fn new(all: &'a Repeating) -> Self {
         Self { all, hurry: all.hurry.subscribe(), next: None }
     }
 
     /// Waits until the command is to be repeated.
-    pub(super) async fn pause(&mut self, why: Why, ttl: Duration) {
+    pub(crate) async fn pause(&mut self, why: Why, ttl: Duration) {
         let pause = self.next(why, ttl);
         tokio::select! {
             biased;
