@@ -36,9 +36,10 @@ local refusal, token, flag, ended, nobody, is_free = look(keys, string.sub(holde
 if refusal then return refusal end
 local now = clock()
 local now_ms = to_ms(now)
+local owned = owns(keys.holders, holder, now_ms)
 -- A script that lacked a right put it in, and wrote no record.
-if is_free then take_out(keys.holders, holder) end
-if owns(keys.holders, holder, now_ms) or nobody and fits(keys.holders, holder, nil, now_ms) then
+if owned and is_free then take_out(keys.holders, holder); owned = false end
+if owned or nobody and fits(keys.holders, holder, nil, now_ms) then
   return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)
 elseif nobody and waits == '' then
   return {0, free_in(keys.holders, now_ms)}
