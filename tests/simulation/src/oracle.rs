@@ -289,7 +289,8 @@ impl Oracle {
     fn repeated(&mut self, call: &Call<'_>, is_failed: bool, now_us: i64) -> Option<String> {
         let (judged, problem) = self.repeats.problem(call, is_failed, now_us);
         self.judged.add("repeats", judged);
-        problem
+        self.judged.add("sent", call.requests.len() as u64);
+        problem.or_else(|| self.repeats.too_often(call))
     }
 
     /// The waiters that were told to ask again by now, and have not.

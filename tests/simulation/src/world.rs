@@ -80,7 +80,7 @@ const END: Micros = 120 * SECOND;
 /// What a run was, and what it found.
 #[derive(Debug)]
 pub struct Report {
-    /// Of all events, with their times.
+    /// A hash of all events, with their times.
     pub hash: u64,
     pub requests: u64,
     pub grants: u64,

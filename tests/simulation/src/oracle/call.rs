@@ -238,7 +238,7 @@ pub(super) struct RatePart<'a> {
     pub(super) key: &'a [u8],
     pub(super) id: &'a [u8],
     pub(super) weight_us: u64,
-    /// Of a part that is given back it is not said.
+    /// A part that is given back does not say it.
     pub(super) burst_us: u64,
     /// Earlier requests that it lets the server forget, one after another.
     pub(super) settled: &'a [u8],

@@ -141,7 +141,7 @@ impl<'a> Change<'a> {
             let ttl_ms = ask.and_then(|ask| ask.ttl_ms(self.verb())).unwrap_or(0);
             let most_ms = match self.verb() {
                 Verb::KeepOffer => LIVE_MOST_MS,
-                // Of several copies of a request, one may have had another TTL.
+                // A copy of the request may have had another TTL.
                 _ => ttl_ms.max(OFFER_MS),
             };
             if it.ends_ms > self.after.now_ms + most_ms && self.requests().count() == 1 {
@@ -162,7 +162,7 @@ impl<'a> Change<'a> {
         if matches!(self.verb(), Verb::Adopt | Verb::Repair) {
             return;
         }
-        // Of several that came, the last one met the others.
+        // The last one that came met the others.
         let Some(limit) = self.newcomers().filter_map(limit).max() else { return };
         let total: u64 = self.after.live_at_first().map(|it| u64::from(it.holder.weight)).sum();
         if total > limit {
@@ -214,7 +214,7 @@ impl<'a> Change<'a> {
         };
         let mut ended = self.requests().filter(ended).peekable();
         let Some(record) = self.after.record().filter(|_| ended.peek().is_some()) else { return };
-        // Of several in one call, the last.
+        // The last of several in one call.
         if !ended.any(|ask| record.ended() == ask.id()) {
             found.push("the record has forgotten which request ended".to_owned());
         }

@@ -1,4 +1,5 @@
-//! What a failure costs: a client that the server refuses repeats its releases and cancels ever more seldom.
+//! What a request costs: so many calls at once, and so many a second. And what a failure costs: a client that
+//! the server refuses repeats its releases and cancels ever more seldom.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,12 @@ const OWN: u64 = 8;
 /// At least so long is the longest pause, of which chance may take away a part.
 const PAUSE_US: i64 = 800_000;
 
+/// A request is sent so often at once: it asks, is told that a lock may be free, hurries.
+const AT_ONCE: i64 = 80;
+
+/// And then once in this time: some leases are renewed as often by their callers, and by the keeper, too.
+const PERIOD_US: i64 = 12_000;
+
 /// A longer time between two calls is a jump of the clock.
 const JUMP_US: i64 = 10_000_000;
 
@@ -17,6 +24,8 @@ const JUMP_US: i64 = 10_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     failed: BTreeMap<Vec<u8>, Failed>,
+    /// By request, when it has made up for all that it has sent, if it sends once in a [`PERIOD_US`].
+    sent: BTreeMap<Vec<u8>, i64>,
     last_us: i64,
     /// How much time has passed, without jumps.
     passed_us: i64,
@@ -29,6 +38,22 @@ struct Failed {
 }
 
 impl Repeats {
+    /// Which of a call's requests are sent too often.
+    pub(super) fn too_often(&mut self, call: &Call<'_>) -> Option<String> {
+        let now_us = self.passed_us;
+        let mut problem = None;
+        for request in &call.requests {
+            let id = request.id();
+            let ahead_us = self.sent.get(id).map_or(0, |until| (until - now_us).max(0)) + PERIOD_US;
+            if ahead_us > AT_ONCE * PERIOD_US {
+                problem =
+                    Some(format!("it is sent {} times more than it may", ahead_us / PERIOD_US));
+            }
+            self.sent.insert(id.to_vec(), now_us + ahead_us);
+        }
+        problem
+    }
+
     /// How many failures a call that the server has answered is, and what is wrong with them.
     pub(super) fn problem(
         &mut self,

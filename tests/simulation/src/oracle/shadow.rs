@@ -73,7 +73,7 @@ pub(super) fn problems(
         Some(changes.iter().find(|it| *it.place == call.places[ask.nth])?.answer(ask))
     };
     let mut said: Vec<_> = call.requests.iter().map(said).collect::<Option<_>>()?;
-    // Of the rates behind the locks others judge.
+    // Others judge the rates behind the locks.
     for set in &call.sets {
         let locks = i64::try_from(set.requests.len()).unwrap_or(i64::MAX);
         let is_of_rate = |said: &Vec<i64>| matches!(**said, [0 | 2, nth, ..] if nth > locks);

@@ -118,7 +118,7 @@ impl Tokens {
             // A repair says the lock's.
             let is_fenced =
                 verb == Verb::Repair || !matches!(mode, Some(Mode::Permit | Mode::Reader));
-            // Of several copies in one call, each gets the same.
+            // Copies in one call get the same.
             if said != if is_fenced { token } else { 0 } {
                 found.push(format!("{} was told token {said}", shown(ask.id())));
             }

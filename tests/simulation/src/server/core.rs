@@ -70,7 +70,7 @@ pub struct Core {
     pub now_us: i64,
 }
 
-/// Of which slots a script's keys are, on a node of a cluster.
+/// The slots of a script's keys, on a node of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Slots {
     #[default]

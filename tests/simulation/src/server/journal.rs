@@ -51,7 +51,7 @@ pub struct Journal {
     /// Up to where some replica, there or not, has confirmed the changes.
     confirmed: u64,
     next_replica: ReplicaId,
-    /// Of the command that runs.
+    /// What the running command has changed.
     cleared: BTreeSet<u8>,
     touched: BTreeSet<(u8, Vec<u8>)>,
     published: Vec<Effect>,

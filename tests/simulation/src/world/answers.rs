@@ -60,6 +60,12 @@ pub(super) const RENEWS: Bound = bound(4_500, 200);
 /// Nothing is held any more when a client is shut down: what remains is to end what was given up.
 pub(super) const SHUTS_DOWN: Bound = bound(7_500, 100);
 
+/// A request at a front door also releases what it has acquired.
+pub(super) const PASSES: Bound = bound(7_500, 2_000);
+
+/// A change by an operator is a look, a command and a message.
+pub(super) const CHANGES: Bound = bound(9_000, 500);
+
 /// Holders have five seconds to finish, and two to let go.
 pub(super) const SHUTS_DOWN_AMID: Bound = bound(7_500, 7_100);
 
@@ -157,28 +163,53 @@ pub(super) fn look(shared: &Shared) {
 
 #[cfg(test)]
 mod tests {
+    use leasehold::{Fault, Locks};
     use tokio::time::sleep;
 
     use super::super::director::Director;
     use super::super::turn;
     use super::*;
 
-    /// A call takes so long, and fails or not. Returns what was found.
-    fn with_a_call(takes: u64, error: Option<LockError>) -> Vec<String> {
+    /// What the rules find in a process that does this call.
+    fn found<F>(call: impl FnOnce() -> F + Send + 'static) -> Vec<String>
+    where
+        F: Future<Output = Result<(), LockError>> + Send,
+    {
         let (mut director, shared) = Director::quiet();
         director.start_with(move |worker| async move {
             sleep(Duration::from_secs(2)).await;
-            let answer = async {
-                sleep(Duration::from_millis(takes)).await;
-                error.map_or(Ok(()), Err)
-            };
-            let _ = worker.asked("a call".to_owned(), RENEWS, answer).await;
+            let _ = worker.asked("a call".to_owned(), RENEWS, call()).await;
         });
         while director.now() < 10_000_000 {
             turn(&mut director);
         }
         look(&shared);
+        shared.judge_suspected();
         shared.take_verdict().wrong
+    }
+
+    /// A call takes so long, and fails or not. Returns what was found.
+    fn with_a_call(takes: u64, error: Option<LockError>) -> Vec<String> {
+        found(move || async move {
+            sleep(Duration::from_millis(takes)).await;
+            error.map_or(Ok(()), Err)
+        })
+    }
+
+    #[test]
+    fn a_refusal_that_no_fault_explains_is_told() {
+        let with = |fault| {
+            found(move || async move {
+                let (locks, faults) = Locks::in_memory_with_faults();
+                faults.always(fault);
+                locks.mutex("a").try_lock().await.map(drop)
+            })
+        };
+        let lasts = with(Fault::Refuse);
+        assert!(lasts.iter().any(|it| it.starts_with("lasting: p0: a call: Store {")), "{lasts:?}");
+        let passes = with(Fault::Unreachable);
+        assert!(passes.iter().all(|it| !it.starts_with("lasting")), "{passes:?}");
+        assert!(passes.contains(&"store: p0: a call failed, and nothing was wrong".to_owned()));
     }
 
     #[test]

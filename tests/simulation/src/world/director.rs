@@ -50,7 +50,7 @@ pub(super) struct Director {
     version: Version,
     rng: Rng,
     later: BTreeMap<(Micros, u64), Later>,
-    /// Of two changes at one time, the one that was planned first comes first.
+    /// Changes at one time come in the order in which they were planned.
     next_later: u64,
     /// When links are well again.
     links_until: BTreeMap<Link, Micros>,

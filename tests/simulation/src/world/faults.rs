@@ -168,7 +168,7 @@ impl Fault {
             | Self::ReadOnly
             | Self::Loads
             | Self::Busy => &[(Effect::Away, 0)],
-            // Of a process, or of nobody.
+            // They are a process's, or nobody's.
             Self::Cuts
             | Self::Stalls
             | Self::Blocks
@@ -201,7 +201,7 @@ impl Fault {
                 let host = director.any_host(rng);
                 director.network().stop(host);
                 director.later(now + time, move |network| {
-                    // Of two restarts at once, the first one that is over starts the server.
+                    // The restart that is over first starts the server.
                     if network.host(host).condition == Condition::Down {
                         network.restart(host, keeps);
                     }

@@ -13,6 +13,7 @@ use leasehold_history::{Kind, Line};
 use tokio::time::{sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
 
+use super::answers::PASSES;
 use super::rates;
 use super::turns::{LOOK, Worker, now, reason};
 use super::wishes::{LONGEST_WAIT, MUTEXES, Part, Wish};
@@ -23,7 +24,7 @@ const TTL: Duration = Duration::from_secs(1);
 struct Body {
     worker: Arc<Worker>,
     parts: Vec<Part>,
-    /// Of each part.
+    /// One for each part.
     ids: Vec<String>,
     was_granted: AtomicBool,
     time: Duration,
@@ -193,7 +194,7 @@ impl Worker {
         // Some requests are dropped on their way.
         let patience =
             if rng.u8(..16) == 0 { Duration::from_millis(rng.u64(..30)) } else { LONGEST_WAIT * 4 };
-        let is_by_attribute = rng.bool();
+        let (is_by_attribute, begun) = (rng.bool(), now());
         let how = if is_by_attribute {
             let called = async {
                 match ids.len() {
@@ -206,6 +207,11 @@ impl Worker {
         } else {
             timeout(patience, under_the_layer(locks, body.clone())).await.map(str::to_owned)
         };
+        if let Ok(how) = &how {
+            // A layer answers in one way if its client is shut down and if its store fails.
+            let is_failed = how == "store" && !self.is_ending();
+            self.was_answered(ids.join(", "), begun, PASSES.after(TTL + body.time), is_failed);
+        }
         let was_granted = body.was_granted.load(Ordering::Relaxed);
         let at = now();
         if was_granted && !is_by_attribute && ids.len() > 1 && body.rate.is_some() {

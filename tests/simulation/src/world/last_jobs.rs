@@ -24,7 +24,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 const TTL: Duration = Duration::from_millis(500);
 
-/// How long a run takes. Of five, two in a row fail.
+/// How long a run takes. Two of five fail, in a row.
 const LASTS: Duration = Duration::from_millis(100);
 const FAILS: std::ops::Range<usize> = 1..3;
 

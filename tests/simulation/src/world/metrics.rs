@@ -2,7 +2,7 @@
 //! nothing is held and nobody waits; each call has ended in one way; each lease that a caller got was held and
 //! has ended; and each loss is in the log, too.
 //!
-//! Of a set the guide does not say how often it counts, and an election, a job and the layer make calls of
+//! The guide does not say how often a set counts, and an election, a job and the layer make calls of
 //! their own. Where those have a part, less is said.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,6 +11,7 @@ use leasehold::Locks;
 use leasehold_history::{Kind, Line, Nanos};
 use tokio::time::sleep;
 
+use super::answers::CHANGES;
 use super::jobs::JOB;
 use super::metrics::series;
 use super::turns::{Worker, millis, nanos, now};
@@ -29,7 +30,8 @@ impl Worker {
         if rng.bool() {
             let (lock, from) = (JOB.to_owned(), now());
             self.note(Line::Again { lock, from, to: from + nanos(ARRIVES) });
-            let _again = locks.run_again(JOB, &self.name, "a test").await;
+            let again = locks.run_again(JOB, &self.name, "a test");
+            let _again = self.asked("run_again".to_owned(), CHANGES, again).await;
             return;
         }
         let (lock, most) = if rng.u8(..4) == 0 { (PERMITS, 1) } else { (SEATS, 2) };
@@ -38,7 +40,8 @@ impl Worker {
         }
         let limit = if rng.u8(..3) == 0 { 0 } else { rng.u32(1..=most) };
         let handle = || locks.limits().name(lock).by(&self.name).why("a test");
-        let is_set = handle().set(limit).await.is_ok();
+        let set = async { handle().set(limit).await };
+        let is_set = self.asked(format!("a limit of `{lock}`"), CHANGES, set).await.is_ok();
         if is_set && limit == 0 {
             self.shared.note_closed(lock, Some(now()));
             // Its own client knows at once.

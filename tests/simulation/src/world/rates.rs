@@ -86,18 +86,21 @@ impl Worker {
                 let call = RateCall { process, name, rate, asked, ended, is_granted };
                 self.shared.with_rate_calls(|calls| calls.push(call));
             }
-            self.note_rate(answer);
+            self.note_rate(answer, wait.saturating_sub(Duration::from_nanos(now() - asked)));
         });
         join_all(asked).await;
     }
 
-    fn note_rate(&self, asked: Result<Result<u64, LockError>, Elapsed>) {
+    /// Notes the answer of a call that could have waited for so much longer.
+    fn note_rate(&self, asked: Result<Result<u64, LockError>, Elapsed>, left: Duration) {
         match asked {
             Ok(Ok(used)) => self.shared.used_rates(used),
             Ok(Err(LockError::RateLimited { retry_after, .. })) => {
                 // A burst takes 300 ms, and others have taken for as long as they may wait.
-                let is_long = retry_after > Duration::from_secs(4);
-                let wrong = is_long.then(|| format!("it allows more in {retry_after:?}"));
+                let is_wrong = retry_after > Duration::from_secs(4)
+                    || retry_after + Duration::from_nanos(NEWS) < left;
+                let wrong = is_wrong
+                    .then(|| format!("it allows more in {retry_after:?}, with {left:?} to wait"));
                 self.shared.judge("rate", wrong);
             }
             Ok(Err(LockError::Store { .. } | LockError::ShutDown)) | Err(_) => {}

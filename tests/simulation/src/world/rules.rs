@@ -27,7 +27,7 @@ fn single(deployment: Deployment) -> bool {
     deployment == Single
 }
 
-const RULES: [Rule; 50] = [
+const RULES: [Rule; 51] = [
     // tests/history
     ("answer", all, OFTEN),
     ("exclusion", all, OFTEN),
@@ -70,12 +70,13 @@ const RULES: [Rule; 50] = [
     ("told", all, OFTEN),
     ("told losses", single, SELDOM),
     ("used rates", ordered, OFTEN),
-    // Of the oracle that looks at each call
+    // The oracle's, which looks at each call
     ("call", all, OFTEN),
     ("change", all, OFTEN),
     ("limits of operators", ordered, RARELY),
     ("rates of a server", ordered, OFTEN),
     ("repeats", all, RARELY),
+    ("sent", all, OFTEN),
     ("shadow", all, OFTEN),
     ("shape", all, OFTEN),
     ("successes of a server", ordered, OFTEN),

@@ -142,7 +142,7 @@ impl Worker {
     fn has_run(&self, wish: &Wish, what: &str, before: &Before) -> bool {
         let after = Before::of(wish).granted;
         let grown = wish.parts.iter().zip(before.granted.iter().zip(after));
-        // Of a longer call nobody knows who else has asked meanwhile. What no replica has confirmed is taken
+        // Others may have asked during a longer call. What no replica has confirmed is taken
         // back.
         now() - before.at < KNOWN
             && wish.waits().is_zero()
@@ -205,7 +205,8 @@ mod tests {
         }
         shared.judge_suspected();
         let found = shared.take_verdict().wrong.into_iter();
-        found.filter(|it| ["told", "shutdown"].iter().any(|rule| it.starts_with(rule))).collect()
+        let rules = ["told", "shutdown", "granted"];
+        found.filter(|it| rules.iter().any(|rule| it.starts_with(rule))).collect()
     }
 
     #[test]
@@ -229,6 +230,18 @@ mod tests {
         });
         let said = "shutdown: p0: a shutdown has left 1 leases and says";
         assert!(found.len() == 1 && found[0].starts_with(said), "{found:?}");
+    }
+
+    #[test]
+    fn a_grant_that_has_ended_is_told() {
+        let found = found(|worker, wish| async move {
+            let id = worker.ask(&wish).remove(0);
+            let held = worker.client.acquire(&wish).await.expect("it is free");
+            let lease = held.leases().next().expect("it is one lock").handle();
+            drop(held);
+            worker.got_one(&lease, &id, now());
+        });
+        assert_eq!(found, ["granted: p0:0 has got a lease that has ended"]);
     }
 
     #[test]

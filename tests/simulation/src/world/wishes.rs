@@ -218,7 +218,7 @@ impl Wish {
         }
     }
 
-    /// Of one lock, with no other options.
+    /// A wish for one lock, with no other options.
     pub(super) fn plain(part: Part, owner: String, ttl: Duration, wait: Duration) -> Self {
         Self {
             parts: vec![part],

@@ -35,7 +35,7 @@ struct Seen {
     holders: BTreeMap<&'static str, (usize, u64)>,
     tokens: BTreeMap<&'static str, u64>,
     grants: u64,
-    /// Of all grants, with their times.
+    /// A hash of all grants, with their times.
     hash: u64,
     ended: usize,
     wrong: Vec<String>,

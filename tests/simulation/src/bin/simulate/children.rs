@@ -46,7 +46,7 @@ fn start(seed: u64, arguments: &Arguments) -> Child {
 fn end(child: Child) -> Outcome {
     let output = child.wait_with_output().expect("it was started");
     assert_ne!(output.status.code(), Some(WRONG_ARGUMENTS), "a world does not know its arguments");
-    // Of a world that has panicked, the reason.
+    // A world that has panicked says the reason there.
     let said = if output.stdout.is_empty() { &output.stderr } else { &output.stdout };
     let text = String::from_utf8_lossy(said).into_owned();
     Outcome { text, is_well: output.status.success() }

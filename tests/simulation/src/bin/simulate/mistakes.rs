@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use leasehold_simulation::world::{CLIENT_MISTAKES, MISTAKES, Only};
 
 use crate::arguments::{Arguments, Planted};
-use crate::children::first_bad;
+use crate::children::{first_bad, quiet};
 
 /// One of them, how many seeds are tried, how many times as long each lasts, and where.
 type Row = (&'static str, u64, u64, Only, Planted);
@@ -40,12 +40,20 @@ fn find(place: &str, mistakes: impl Iterator<Item = Row>, arguments: &Arguments)
         let seconds = arguments.seconds * times;
         let planted =
             Arguments { planted: Some(planted), seconds, ..arguments.clone() }.in_worlds(only);
-        if let Some((seed, why)) = first_bad(within, &planted) {
-            println!("{name:<42} seed {seed:>3}: {why}");
-            found += 1;
-        } else {
-            println!("{name:<42} NOT FOUND within {within} seeds");
-            missed.push(name);
+        let without = Arguments { planted: None, ..planted.clone() };
+        match first_bad(within, &planted) {
+            Some((seed, _)) if !quiet(seed, &without).is_well => {
+                println!("{name:<42} seed {seed:>3} fails WITHOUT IT, too");
+                missed.push(name);
+            }
+            Some((seed, why)) => {
+                println!("{name:<42} seed {seed:>3}: {why}");
+                found += 1;
+            }
+            None => {
+                println!("{name:<42} NOT FOUND within {within} seeds");
+                missed.push(name);
+            }
         }
     }
     println!(

@@ -291,7 +291,7 @@ pub(super) fn plain(mut picture: Picture, now: Duration) -> Picture {
         whole(&mut holding.deadline);
         match &mut holding.wish.kind {
             Kind::Semaphore { limit, .. } => *limit = 0,
-            // Of these the token says since when.
+            // Their tokens say since when.
             Kind::Write | Kind::Reentrant => holding.since = Duration::ZERO,
             _ => {}
         }

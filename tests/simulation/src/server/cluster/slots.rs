@@ -3,7 +3,7 @@
 /// The number of slots.
 pub const COUNT: u16 = 16_384;
 
-/// The slot of a key. Of one with braces, the text in the first pair counts, unless there is none.
+/// The slot of a key. Where it has braces, the text in the first pair counts, unless there is none.
 #[must_use]
 pub fn slot_of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {

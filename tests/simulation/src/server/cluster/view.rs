@@ -21,7 +21,7 @@ pub struct Node {
     pub is_failing: bool,
 }
 
-/// A cluster. Of two views, the one of the later epoch holds.
+/// A cluster. The view of the later epoch holds.
 #[derive(Clone, PartialEq, Eq)]
 pub struct View {
     pub epoch: u64,

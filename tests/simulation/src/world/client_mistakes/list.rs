@@ -586,9 +586,17 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .among(&[Fault::Rights])
     .without_kills(),
     mistake(
+        "a-waiter-asks-without-a-pause",
+        20,
+        "engine/acquire/schedule.rs",
+        "Some(pause.min(left))",
+        "Some(pause.min(left).min(Self::FIRST / 5))",
+    )
+    .among(&[]),
+    mistake(
         "repeats-have-no-backoff",
         20,
-        "keeper/repeats.rs",
+        "core/repeats.rs",
         "system::equal_jitter(alone.max(together))",
         "{ let _ = alone.max(together); Duration::from_millis(20) }",
     )
