@@ -148,7 +148,7 @@ impl Console {
     }
 
     /// The server that the head of each page names, such as `redis-1:6379`: a name, or the URL
-    /// that the client connects to. Of a URL, a page shows the hosts and the path, and never the
+    /// that the client connects to. A page shows the hosts and the path of a URL, and never the
     /// user, the password or the options. Default: pages name no server.
     ///
     /// Name it if people have consoles of several servers: they then see which one they are about

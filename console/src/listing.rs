@@ -43,7 +43,7 @@ pub(super) struct Row {
     pub(super) wait: Time,
 }
 
-/// Of all locks that were found, on whatever page they are.
+/// Counts all locks that were found, on whatever page they are.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     pub(super) found: u64,

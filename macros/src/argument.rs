@@ -22,7 +22,7 @@ pub(crate) struct Argument {
 
 pub(crate) enum Value {
     Expr(Expr),
-    /// Of a name that stands alone.
+    /// A name stands alone.
     None,
     Locks(Vec<LockArguments>),
 }

@@ -141,7 +141,7 @@ fn problem(rule: &Rule, is_given: impl Fn(&str) -> bool) -> Option<String> {
             "`{option}` can't be combined with `{other}`: {why}; remove one of them"
         ));
     }
-    // Of a set, `all` says it.
+    // A set says it with `all`.
     // A rate has weights, too.
     let is_there = |other: &str| is_given(other) || other == "permits" && is_given("rate");
     let (other, why) = rule.needs.filter(|(other, _)| !is_there(other) && !is_given("all"))?;

@@ -106,7 +106,7 @@ fn body(
 
 /// The statements that take the arguments whole into the body, so that they are dropped under the lock:
 /// those that the body mentions, of which it may use a part, and those whose names begin with an
-/// underscore, which are there for their drop. Of others, rustc is to say that they are unused.
+/// underscore, which are there for their drop. rustc is to say that the others are unused.
 fn taken<'a>(arguments: impl Iterator<Item = &'a FnArg>, block: &Group) -> TokenStream {
     let mentioned = words(block.stream());
     let is_taken =

@@ -83,17 +83,17 @@ const fn range(least: Bound, most: Bound) -> Range {
     Range { least, most }
 }
 
-/// Of `ttl`.
+/// The rule of `ttl`.
 pub(crate) const TTL: Rule = Rule { range: Some(range(SHORTEST, DAY)), ..rule("ttl") };
 
-/// Of `max_hold`.
+/// The rule of `max_hold`.
 pub(crate) const MAX_HOLD: Rule = Rule { range: Some(range(SHORTEST, MONTH)), ..rule("max_hold") };
 
-/// Of `hold_at_least`.
+/// The rule of `hold_at_least`.
 pub(crate) const HOLD_AT_LEAST: Rule =
     Rule { range: Some(range(ZERO, DAY)), is_for_mutexes: true, ..rule("hold_at_least") };
 
-/// Of `linger`.
+/// The rule of `linger`.
 pub(crate) const LINGER: Rule = Rule {
     range: Some(range(ZERO, HOUR)),
     not_with: &[(
@@ -106,7 +106,7 @@ pub(crate) const LINGER: Rule = Rule {
 const ENDS_BY_ITSELF: &str =
     "a success refuses all later runs, and after a failure the lock must be free at once";
 
-/// Of `once`.
+/// The rule of `once`.
 pub(crate) const ONCE: Rule = Rule {
     range: Some(range(SHORTEST, YEAR)),
     is_for_mutexes: true,
@@ -118,7 +118,7 @@ pub(crate) const ONCE: Rule = Rule {
     ..rule("once")
 };
 
-/// Of `once_per`.
+/// The rule of `once_per`.
 pub(crate) const ONCE_PER: Rule = Rule {
     range: Some(range(SHORTEST, YEAR)),
     is_for_mutexes: true,
@@ -126,13 +126,13 @@ pub(crate) const ONCE_PER: Rule = Rule {
     ..rule("once_per")
 };
 
-/// Of `offset`.
+/// The rule of `offset`.
 pub(crate) const OFFSET: Rule =
     Rule { needs: Some(("once_per", "`offset` shifts the ticks of `once_per`")), ..rule("offset") };
 
 const SAYS_WHEN: &str = "a schedule says by itself when a tick begins, and how long it lasts";
 
-/// Of `schedule`.
+/// The rule of `schedule`.
 pub(crate) const SCHEDULE: Rule = Rule {
     is_for_mutexes: true,
     not_with: &[
@@ -145,7 +145,7 @@ pub(crate) const SCHEDULE: Rule = Rule {
     ..rule("schedule")
 };
 
-/// Of `replace`.
+/// The rule of `replace`.
 pub(crate) const REPLACE: Rule = Rule {
     is_for_mutexes: true,
     not_with: &[

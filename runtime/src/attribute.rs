@@ -57,7 +57,7 @@ pub struct Call {
     key: Result<LockKey, LockError>,
     locks: Option<Locks>,
     kind: CallKind,
-    /// Of the semaphore's permits.
+    /// How many permits of the semaphore it takes.
     weight: u32,
     given: LockOptions,
     on_lost: OnLost,

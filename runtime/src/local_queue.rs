@@ -1,4 +1,4 @@
-//! The wait queue inside a process. Of a client's acquisitions of one lock, only as many ask
+//! The wait queue inside a process. Only as many of a client's acquisitions of one lock ask
 //! the store as can be granted: one for a mutex; for a semaphore as much weight as its limit;
 //! never more than 64. The others wait here, first come, first served, and cost the store
 //! nothing.

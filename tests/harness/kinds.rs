@@ -40,9 +40,9 @@ pub const EVERY_KIND: [Kind; 7] = [
 /// The guard of a lock.
 #[derive(Debug)]
 pub enum Guard {
-    /// Of one lock.
+    /// One lock.
     One(Lease),
-    /// Of several mutexes.
+    /// Several mutexes.
     All(LeaseSet),
 }
 

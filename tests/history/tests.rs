@@ -454,7 +454,7 @@ fn a_refusal_for_nobody_s_sake_is_found() {
     // The place of a dead waiter.
     let dead = "ask b:1 80000ms m Mutex 1 1 b 1000ms 0\n dead b 83000ms true\n";
     assert_none(&[dead, &busy].concat());
-    // Of several together, another one may be taken.
+    // Another one of a set may be taken.
     assert_none(&[&*busy, "ask a:3 90000ms n Mutex 1 1 a 1000ms 0\n"].concat());
 }
 

@@ -21,8 +21,8 @@ pub enum Effect {
     Still,
     /// The server may forget leases, or end them early, at any time of the fault.
     Forgets,
-    /// Another server took over, which may lack some grants. Of those with a token, these are the ones
-    /// that `Line::Forgotten` names; all others may be forgotten.
+    /// Another server took over, which may lack some grants. `Line::Forgotten` names
+    /// those with a token; all others may be forgotten.
     Replaced,
     /// The server's clock went back by the fault's amount.
     Behind,
@@ -54,9 +54,9 @@ impl FromStr for Effect {
 enum Excuse {
     /// It judges all the same.
     Never,
-    /// Of the process that it happens to.
+    /// It excuses the process that it happens to.
     Own(Nanos),
-    /// Of any process.
+    /// It excuses every process.
     All(Nanos),
     /// From then on, of any process.
     Ever,

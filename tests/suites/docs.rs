@@ -47,6 +47,25 @@ fn quoted(text: &str) -> Vec<String> {
     prose.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
+/// A sentence begins with its actor. "Of" is how those begin that say it last.
+#[test]
+fn no_sentence_opens_with_of() {
+    let code = ["runtime", "macros", "cli", "console", "examples", "benches", "tests"];
+    let code = code.into_iter().flat_map(|it| [files(it, ".rs"), files(it, ".lua")].concat());
+    let comments = code.map(|path| {
+        let text = read(&path);
+        let lines = text.lines().map(str::trim_start);
+        let comments = lines.filter(|it| it.starts_with("//") || it.starts_with("--"));
+        let words = |line: &str| line.trim_start_matches(['/', '!', '-', ' ']).to_owned();
+        (path, comments.map(words).collect::<Vec<_>>().join("\n"))
+    });
+    let pages = pages().into_iter().map(|path| (path.clone(), read(&path)));
+    let opens = [". Of ", "? Of ", "| Of ", "\nOf ", "- Of ", "* Of "];
+    let found = comments.chain(pages).filter(|(_, text)| opens.iter().any(|it| text.contains(it)));
+    let found: Vec<_> = found.map(|(path, _)| path).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 /// The pages that people open first stay short.
 #[test]
 fn the_first_pages_are_short() {

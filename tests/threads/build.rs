@@ -15,7 +15,7 @@ use mistakes::planting::replace_once;
 const FLOORS: &[&str] =
     &["system", "core", "store", "state", "keeper", "hints", "client", "local_queue", "engine"];
 
-/// Of the parts for Redis, only those that threads share and that talk to no server.
+/// The parts for Redis that threads share and that talk to no server.
 const PARTS: &[(&str, &str, &str)] = &[
     ("store.rs", "#[cfg(feature = \"redis\")]\npub mod redis;", "pub mod redis;"),
     ("keeper.rs", "#[cfg(feature = \"redis\")]\nmod state;", "mod state;"),

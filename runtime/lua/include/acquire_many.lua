@@ -31,7 +31,7 @@ local function grant_all(count)
   local are_bare = bare[1] and call('EXISTS', unpack(bare)) == 0
   for each, lock in ipairs(locks) do
     local rec = recs[each]
-    -- Of several requests for a lock, the first changes what the next one meets.
+    -- A lock's first request changes what the next request for it meets.
     if not seen[lock] and (rec or are_bare) then answers[each] = grant_fast(each, rec) end
     seen[lock], are_all = true, are_all and answers[each]
   end

@@ -37,7 +37,7 @@ local function force_all(keys, rec)
   else
     taken = redis.call('ZRANGE', keys.holders, '(' .. now_ms, '+inf', 'BYSCORE', 'LIMIT', 0, 64)
     held = redis.call('ZCOUNT', keys.holders, '(' .. now_ms, '+inf')
-    -- A rename takes no longer for many holders. Of those who lost it before, 250 stay noted.
+    -- A rename takes no longer for many holders. 250 of those who lost it before stay noted.
     local before =
       redis.call('ZRANGE', keys.forced, '+inf', '(' .. now_ms, 'BYSCORE', 'REV', 'LIMIT', 0, 250, 'WITHSCORES')
     -- A rename would delete it at once.

@@ -34,7 +34,7 @@ local function shift(holders, count, by)
 end
 
 -- Counts a holder that has come (1) or gone (-1), and notes since when a permit or a reader is
--- held. Of the others, the token says it.
+-- held. The tokens of the others say it.
 local function note(holders, holder, by, now_ms)
   shift(holders, '+', by * excess(holder))
   local owner = owner_of(holder)

@@ -22,7 +22,7 @@ local function release_all(count)
   local recs = redis.pcall('MGET', unpack(locks))
   if recs.err then return answers, false end
   for each, lock in ipairs(locks) do
-    -- Of several requests for a lock, the first changes what the next one meets.
+    -- A lock's first request changes what the next request for it meets.
     local answer, is_unneeded
     if not seen[lock] then answer, is_unneeded = release_fast(each, recs[each]) end
     if is_unneeded then unneeded[#unneeded + 1] = lock end

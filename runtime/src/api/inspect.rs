@@ -48,7 +48,7 @@ impl Locks {
         let store = &self.client().store;
         let info = store.inspect(&key).await;
         let mut info = info.map_err(|error| LockError::store(Step::Inspect, &key, error))?;
-        // Of a free name, the kind is not known.
+        // The kind of a free lock is not known.
         if info.kind.is_none_or(|kind| kind == LockKind::Semaphore) {
             // Who can't read them sees the rest.
             let read = async { store.limits(LimitCommand::Read).await.unwrap_or_default() };

@@ -60,7 +60,7 @@ impl Locks {
 
 impl Mutex {
     /// Elects a leader: waits for the lock as long as it takes, and runs a future under it.
-    /// Of all processes that call this, one at a time runs its future.
+    /// Any number of processes may call this; one at a time runs its future.
     ///
     /// If the lease is lost, the future is dropped. When the lock is acquired again, `work`
     /// makes a new one. When the future returns, `lead` releases the lock and returns the

@@ -142,7 +142,7 @@ impl Mutex {
         /// A tick begins at each time that the pattern names, and lasts until the next one. Otherwise it
         /// is [`once_per`](Self::once_per), with days of 23 and 25 hours and months of any length. A time
         /// that comes twice, when clocks go back, begins one tick; one that never comes begins it when
-        /// clocks have gone forward: both if the pattern has one minute and one hour. Of several, each
+        /// clocks have gone forward: both if the pattern has one minute and one hour. With several, each
         /// begins a tick as often as it comes. The server's clock decides which tick runs. What days and hours the
         /// zone has, each process says by its own copy of the IANA database: the system's, or else the one
         /// that was built in.

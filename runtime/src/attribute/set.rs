@@ -31,7 +31,7 @@ pub fn lease_set() -> LeaseSetHandle {
 pub struct SetCall {
     locks: Option<Locks>,
     parts: Vec<Part>,
-    /// Of the first lock.
+    /// The first lock's.
     label: &'static str,
     given: LockOptions,
     on_lost: OnLost,

@@ -278,7 +278,7 @@ impl PendingRequest {
     /// ask may have confirmed the offer. The first renewal confirms it: the TTL begins when the
     /// server runs that, not when its answer arrives.
     fn take_offer(&mut self, offer: Offer) -> Option<Grant> {
-        // Of work that is to succeed once, only the answer to an ask names the tick.
+        // Only the answer to an ask names the tick of work that is to succeed once.
         let is_once = matches!(self.request.kind, Kind::Once(_));
         let Heartbeat { sent, live, .. } = self.heartbeat.filter(|_| !is_once)?;
         let now = self.now();

@@ -12,7 +12,7 @@ use super::sync;
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// The lines of this process, by what they say and by the label of their lock, or by their server.
-/// Labels are constants of the code, so there are few.
+/// Labels are constants of the code, so there are few. A server that has moved leaves some 100 bytes.
 static LOGGED: Mutex<BTreeMap<(&str, String), Logged>> = Mutex::new(BTreeMap::new());
 
 struct Logged {

@@ -11,10 +11,10 @@ use crate::store::RequestId;
 /// So many are told at once: each take alone would cost the server more than it saves.
 const ENOUGH: usize = 4;
 
-/// Of more, the others are left to time.
+/// A rate keeps no more than this; time gives back the rest.
 const MOST: usize = 64;
 
-/// Of so many rates. Of those that are seldom used, the store has little to remember.
+/// No more rates are kept. A store has little to remember of rates that are seldom used.
 const MOST_RATES: usize = 1024;
 
 /// The settled takes of each rate.

@@ -239,7 +239,7 @@ impl Error for KeyError {}
 impl KeyError {
     /// Makes an error from a text, or with the text of another error.
     ///
-    /// Of [`LockError::InvalidKey`] it takes only the problem, because the HTTP client must
+    /// It takes only the problem of [`LockError::InvalidKey`], because the HTTP client must
     /// not read the name.
     pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error = error.into();

@@ -148,7 +148,7 @@ impl Policy {
                 Err(Denied::Because(error)) if error.is_outage() => {
                     outage.failed(parts, begun, label, error);
                 }
-                // Of none is the store asked; of a rate that is waited for, perhaps not.
+                // None of these errors shows that the store answered.
                 Err(
                     Denied::Because(
                         LockError::ShutDown
@@ -195,7 +195,7 @@ impl Policy {
     fn parts(&self, lock: &RequestLock) -> impl Iterator<Item = Part> + Send + use<> {
         let fails_alone = !self.locks.fails_as_one();
         let first = fails_alone.then(|| lock.key.clone());
-        // Of one lock there are none, and nothing is allocated.
+        // A single lock has no others, so nothing is allocated.
         let others = if fails_alone { lock.other_keys() } else { Vec::new() };
         std::iter::once(first).chain(others.into_iter().map(Some))
     }
@@ -309,7 +309,7 @@ impl Policy {
         parts: KeptParts,
         unread: Option<Box<ReadAhead>>,
     ) -> Answer {
-        // Of several locks, it may be another than the first.
+        // A set may be refused because of another lock than its first.
         telemetry::refused(&refusal, refusal.log_label().unwrap_or(lock));
         match (&self.on_refused, parts) {
             _ if is_grpc => Answer::BuiltIn(Some(grpc::response(&refusal))),

@@ -123,7 +123,7 @@ impl Refusal {
     /// When the HTTP client may try again, in whole seconds: the `Retry-After` of the
     /// built-in response.
     ///
-    /// Of a rate, it is when the rate allows the request, rounded up. Otherwise it is one second. If only `hold_at_least` keeps a mutex, and the layer has no `wait`, it is the
+    /// A rate says when it allows the request, rounded up. Otherwise it is one second. If only `hold_at_least` keeps a mutex, and the layer has no `wait`, it is the
     /// rest of that time, rounded up. It does not say when a lease ends, because the holder renews it,
     /// or releases it long before.
     ///

@@ -47,7 +47,7 @@ impl LayerKind {
 /// A lock of a layer, or its set of locks, with all its options.
 #[derive(Clone)]
 pub(super) struct RequestLock {
-    /// Of a set, the key of the first lock.
+    /// A set has that of its first lock.
     pub(super) key: LockKey,
     pub(super) handle: Handle,
 }

@@ -63,8 +63,8 @@ impl Admission {
         if let AdmissionState::Done(done) = self.admitted.state { Some(done) } else { None }
     }
 
-    /// A number for an ask that is sent now: those who come to wait later have greater ones. Of work that
-    /// is to succeed once.
+    /// A number for an ask that is sent now: those who come to wait later have greater ones. Only
+    /// work that is to succeed once has one.
     pub(crate) fn number(&self) -> Option<u64> {
         matches!(self.spec.0, Kind::Once(_)).then(|| self.queues.number())
     }

@@ -81,8 +81,8 @@ pub enum RequestCommand {
     /// lease would have ended.
     WasForced,
     /// Asks a member of a quorum for the lock once, without a queue. A writer that is refused, and
-    /// comes back within this time, keeps new readers out meanwhile. Of mutexes, readers and
-    /// writers alone.
+    /// comes back within this time, keeps new readers out meanwhile. Only mutexes, readers
+    /// and writers vote.
     Vote(Duration),
     /// Repairs a lease that a majority of a quorum grants. If this member has the lease, its token
     /// is raised to this one at least. If it does not, and nobody else holds the lock here, the

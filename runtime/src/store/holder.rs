@@ -71,7 +71,7 @@ pub struct Holder {
     pub heard: Option<Duration>,
     /// True if its client may keep the lease without using it, because of
     /// [`linger`](crate::Mutex::linger). The store does not know whether a task works under
-    /// it now. Of a semaphore and of readers, it is true for all holders of that client.
+    /// it now. Permits and readers have it for all holders of that client.
     pub may_be_idle: bool,
 }
 

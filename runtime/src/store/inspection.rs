@@ -56,8 +56,8 @@ pub struct LockInfo {
         serde(rename = "clock_behind_seconds", serialize_with = "some_seconds")
     )]
     pub clock_behind: Option<Duration>,
-    /// The waiters: the first 64, in their order. Of a process with several waiters, the
-    /// store may know only one.
+    /// The waiters: the first 64, in their order. The store may know only
+    /// one of a process's waiters.
     pub waiters: Vec<Waiter>,
     /// The number of all waiters in the store.
     pub waiting: u64,
@@ -146,7 +146,7 @@ impl LockInfo {
     /// ```
     #[must_use]
     pub fn longest_holder(&self) -> Option<&Holder> {
-        // Of several, the first.
+        // The first of several that are held for equally long.
         self.holders.iter().rev().max_by_key(|holder| holder.held_for)
     }
 }

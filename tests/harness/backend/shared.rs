@@ -357,7 +357,7 @@ macro_rules! masters {
         pub struct $name(Masters);
 
         impl Deployment for $name {
-            /// Of another majority it is another, and greater.
+            /// Another majority gives another, and a greater one.
             const REPEATS_TOKENS: bool = false;
 
             fn shared() -> &'static OnceCell<Self> {

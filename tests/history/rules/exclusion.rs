@@ -7,8 +7,8 @@
 //!
 //! A server that forgets ends what was promised to the requests before: such a lease counts until
 //! the server begins to forget. A request that was under way meanwhile does not count at all,
-//! because nobody knows whether it was granted before. Of a server that took over it is known which
-//! grants it lacked, if they have a token.
+//! because nobody knows whether it was granted before. Grants with a
+//! token are known, if a server lacked them that took over.
 
 use super::Verdict;
 use crate::history::{History, Request};

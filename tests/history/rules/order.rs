@@ -64,7 +64,7 @@ pub(super) fn check(
             let Some(granted) = other.granted.filter(|_| other.worker() != waiter.worker()) else {
                 continue;
             };
-            // Of a name that is used as two kinds of lock, one has no place in the queue of the other.
+            // A name may be used as two kinds of lock. One has no place in the queue of the other.
             if other.adopts.is_some()
                 || may_go_ahead(other)
                 || !other.kind.is_compatible(waiter.kind)

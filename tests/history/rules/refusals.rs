@@ -23,7 +23,7 @@ pub(super) fn check(
     }
     for refused in of_lock {
         let Some((at, why)) = &refused.refused else { continue };
-        // Of several that are asked for together, another lock is the reason.
+        // Another lock of its set may be the reason.
         if !matches!(&**why, "busy" | "timed-out" | "wrong-kind")
             || refused.neglected.is_some()
             || !is_alone(at_once, refused)

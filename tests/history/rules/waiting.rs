@@ -36,7 +36,7 @@ pub(super) fn check(history: &History, of_lock: &[&Request], verdict: &mut Verdi
         if longest_gap((waiter.asked, end), excuses.clone()) <= BOUND {
             continue;
         }
-        // Of several that are asked for together, it may wait for another.
+        // It may wait for another lock of its set.
         let is_partner = |it: &&Request| it.asked == waiter.asked && it.worker() == waiter.worker();
         let together: HashSet<_> =
             history.requests.iter().filter(is_partner).map(|it| &it.lock).collect();

@@ -19,7 +19,7 @@ const COUNT: usize = 3;
 
 pub(crate) struct Quorum {
     servers: Vec<Server>,
-    /// Of each server, from each process.
+    /// One for each server, from each process.
     links: Vec<Vec<Link>>,
 }
 

@@ -28,7 +28,7 @@ async fn the_list_opens_with_trouble() {
     let _old = billing.mutex("c:old").note("TICKET-7").lock().await.unwrap();
     server.jump(Duration::from_millis(20));
     let _new = search.mutex("b:new").owner("worker-7").lock().await.unwrap();
-    // Of a semaphore the server knows milliseconds alone.
+    // The server knows a semaphore's times in milliseconds alone.
     server.jump(Duration::from_millis(20));
     let _wanted = search.semaphore("d:wanted", 1).acquire().await.unwrap();
     let waiter = billing.semaphore("d:wanted", 1).wait(Wait::Forever);

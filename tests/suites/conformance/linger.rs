@@ -346,7 +346,7 @@ pub(super) async fn an_owner_that_reads_writes_in_the_place_of_idle_readers(back
         }
     };
     write.release().await.unwrap();
-    // Of two that read elsewhere, one goes on.
+    // One of two that read elsewhere goes on.
     let (idle, in_use) = (others.read().await.unwrap(), others.read().await.unwrap());
     idle.release().await.unwrap();
     let refused = lock.try_write().await;

@@ -83,7 +83,7 @@ async fn what_is_wrong_comes_first() {
         assert_eq!(names(&app, &format!("?sort={sort}")).await, wanted, "{sort}");
         let reversed = names(&app, &format!("?sort=-{sort}")).await;
         assert_ne!(reversed, wanted, "{sort}");
-        // Of two that are equal in it, the first by its name comes first.
+        // Two that are equal in it are in the order of their names.
         assert!(sort != "name" || reversed.iter().rev().eq(wanted), "{reversed:?}");
         // The title of the column is a link that turns it round. The search stays.
         let text = get(&app, &format!("/locks?q=a&kind=mutex&sort={sort}")).await.text;

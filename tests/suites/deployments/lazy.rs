@@ -87,7 +87,7 @@ async fn waiters_are_served_once_the_server_is_there() {
     drop(server);
 }
 
-/// Of two clients older than the server, one waits for the other.
+/// Two clients are older than the server, and one waits for the other.
 #[tokio::test]
 async fn a_client_older_than_its_server_gets_hints() {
     for connections in [1, 4] {

@@ -155,7 +155,7 @@ fn one_of(first: Answer, second: Answer) -> Answer {
             assert!(agree || has_released && later, "{said}");
             Answer::Lingering(if has_released { first } else { second })
         }
-        // Of a cancel: one of the two finds the lease.
+        // One of a cancel's two commands finds the lease.
         (Answer::Flag(first), Answer::Flag(second)) => {
             assert!(!(first && second), "{said}");
             Answer::Flag(first || second)

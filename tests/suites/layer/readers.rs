@@ -47,7 +47,7 @@ async fn safe_methods_read_and_all_others_write() {
         assert_eq!(ask(&layer, "CONNECT").await.status(), StatusCode::CONFLICT, "beside {method}");
         assert_eq!(ask(&layer, "PUT").await.status(), StatusCode::CONFLICT, "beside {method}");
     }
-    // Of a HEAD and of a CONNECT no body is sent.
+    // No body is sent for a HEAD or a CONNECT.
     for method in WRITE.into_iter().filter(|method| *method != "CONNECT") {
         let writer = ask(&layer, method).await;
         assert_eq!(writer.status(), StatusCode::OK, "{method}");

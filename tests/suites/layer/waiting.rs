@@ -38,7 +38,7 @@ async fn a_client_that_goes_away_leaves_the_queue() {
     assert!(is_free(&locks, "a").await);
 }
 
-/// Of those that wait in this process, one asks the store. If it fails, nobody knows whether others
+/// One of this process's waiters asks the store. If it fails, nobody knows whether others
 /// hold the lock.
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_no_held_lock_for_those_who_wait_behind_another() {

@@ -328,7 +328,7 @@ impl<'a> Run<'a> {
         Ok((memory, redis))
     }
 
-    /// True if a request holds the lock, or has an offer of it. Of a crowd, not all are shown.
+    /// True if a request holds the lock, or has an offer of it. It may be one of a crowd that is not shown.
     fn has(&self, request: &Request) -> bool {
         // Memory reads its clock when the command is made. Outside of the runtime, that is not paused.
         let look = async { self.memory.inspect(&request.key).await.expect("it never fails") };

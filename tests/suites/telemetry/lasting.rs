@@ -84,7 +84,7 @@ async fn wait_for<T>(time: Duration, acquiring: &mut (impl Future<Output = T> + 
     assert!(timeout(time, acquiring).await.is_err(), "it was acquired");
 }
 
-/// A short hold is never shown. Of several that last, the oldest is; after it the next oldest.
+/// A short hold is never shown. The oldest of several that last is; after it the next oldest.
 #[tokio::test(start_paused = true)]
 async fn the_oldest_of_several_holds_is_shown_while_it_goes_on() {
     let (gauges, locks, _guard) = start();

@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy)]
 struct Part {
     rate: f64,
-    /// Of a pair, in microseconds.
+    /// A pair's time, in microseconds.
     p50: f64,
     p99: f64,
     /// The processor time of a pair: of the clients' processes, and of the server.

@@ -27,7 +27,7 @@ const TASKS: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Round {
-    /// Of a pair of one task, in milliseconds.
+    /// The time of a pair of one task, in milliseconds.
     p50: f64,
     p99: f64,
     /// Bytes a pair, to the server and from it, of one task.

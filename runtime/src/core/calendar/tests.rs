@@ -81,7 +81,7 @@ fn each_day_has_one_tick_at_every_half_hour() {
     }
 }
 
-/// Of a pattern with several hours, each time begins a tick as often as it comes.
+/// Each hour of a pattern with several begins a tick as often as it comes.
 #[test]
 fn several_times_of_a_day_are_ticks_as_they_come() {
     let calendar = calendar("30 2,14 * * *", "Europe/Berlin");

@@ -8,7 +8,7 @@ use crate::core::lock_key::LockKey;
 
 /// Builds a key from literal text and from values that can't change its meaning.
 ///
-/// Of a value, ASCII letters and digits, `-`, `_` and `.` stay as they are. Everything else
+/// ASCII letters and digits, `-`, `_` and `.` of a value stay as they are. Everything else
 /// is percent-escaped byte by byte, as in a URL. So a UUID or a slug stays readable.
 /// Letters beyond ASCII are escaped as well: which characters are letters depends on the
 /// version of Unicode, and two builds of a service must make the same key.

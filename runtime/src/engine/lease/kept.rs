@@ -26,7 +26,7 @@ impl Kept {
     /// Keeps the lease until the last handle is dropped. Returns it if there is no other handle.
     pub(super) fn keep<L: Send + 'static>(self: Arc<Self>, lease: L) -> Option<Box<L>> {
         *lock(&self.lease) = Some(Box::new(lease));
-        // Of handles that are dropped meanwhile, one is the last: either this, or another, whose
+        // If handles are dropped meanwhile, exactly one is the last: this one, or another, whose
         // drop then releases the lease.
         let alone = Arc::into_inner(self)?;
         let lease = alone.lease.into_inner().unwrap_or_else(PoisonError::into_inner)?;

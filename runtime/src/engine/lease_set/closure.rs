@@ -8,7 +8,7 @@ use crate::core::error::LockError;
 use crate::engine::lease::{Lease, Scope};
 
 impl LeaseSet {
-    /// Ends the leases of work that has ended. Of a loss the work's error tells: then only those
+    /// Ends the leases of work that has ended. The work's error tells of a loss: then only those
     /// that are held have an end.
     pub(crate) async fn finish(self, is_success: bool, was_lost: bool) {
         let ends = self.leases.into_iter().filter(|lease| !was_lost || lease.is_held());

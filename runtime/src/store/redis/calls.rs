@@ -68,7 +68,7 @@ impl Calls {
         }
         let (max, now) = (if link.is_direct() { MAX_PER_CALL } else { 1 }, system::now());
         let mut queued = queued.into_iter();
-        // Some are written while others are still packed: the server begins earlier. Of many,
+        // Some are written while others are still packed: the server begins earlier. With many,
         // that gains nothing, and each write has its price.
         let at_once = if queued.len() > MAX_COMMANDS { MAX_COMMANDS } else { MAX_PER_CALL };
         while queued.len() > 0 {

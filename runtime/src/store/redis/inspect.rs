@@ -117,7 +117,7 @@ struct Member {
     /// As it is stored.
     text: String,
     weight: u32,
-    /// Of a waiter for a semaphore.
+    /// The limit that a waiter for a semaphore goes by.
     limit: Option<u32>,
     is_writer: bool,
     owner: Option<String>,

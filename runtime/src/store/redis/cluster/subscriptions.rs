@@ -239,7 +239,7 @@ impl Subscriptions {
                 self.note(true);
                 has_hints = false;
             }
-            // Of what was published meanwhile, nothing was heard.
+            // Messages published meanwhile were missed.
             let answers = updated.iter().filter_map(|(_, updated)| updated.as_ref().ok());
             if answers.into_iter().any(|it| *it != Updated::Nothing) {
                 self.hints.deliver(Hint::Missed);

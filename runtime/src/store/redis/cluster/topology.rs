@@ -45,7 +45,7 @@ pub(super) enum Next {
 }
 
 impl Topology {
-    /// Of which only these nodes are known.
+    /// Knows these nodes alone, until it asks them for the slots.
     pub(super) fn new(nodes: &[ConnectionInfo], common: Common) -> Self {
         // One of them is asked whether its settings are safe.
         let seed = |(nth, info)| Arc::new(Node::named(info, &common, nth == 0));
@@ -111,7 +111,7 @@ impl Topology {
                 break;
             }
         }
-        // Of several that are equally frequent, the first.
+        // The first of several that are equally frequent.
         let most = reports.into_iter().rev().max_by_key(|(_, count)| *count);
         most.map(|(ranges, _)| ranges).ok_or_else(|| failed.unwrap_or_else(no_slots))
     }
@@ -147,7 +147,7 @@ impl Topology {
         };
         match refusal.code()? {
             "MOVED" => {
-                // Of another slot, it is the answer to another command.
+                // A redirection of another slot answers another command.
                 refusal.redirect_node().filter(|(_, moved)| *moved == slot)?;
                 let is_changed = {
                     let mut map = lock(&self.map);

@@ -130,7 +130,7 @@ pub(super) struct ClockSample {
 pub(super) struct Records {
     /// Keys of the prefix.
     pub(super) seen: u64,
-    /// Of these, records of locks.
+    /// The records of locks among these keys.
     pub(super) locks: u64,
     /// Locks that are held, kept or waited for.
     pub(super) in_use: u64,

@@ -35,7 +35,7 @@ impl Encoder {
         if let Some(key) = key {
             command = self.shared_key(key, command);
         }
-        // Of rates alone it is not read.
+        // A call for rates alone does not read it.
         command = command.millis(locks.first().map_or(Duration::ZERO, |it| it.ttl));
         let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         command = command.number(number(locks.len()));
