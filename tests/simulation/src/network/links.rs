@@ -67,9 +67,12 @@ impl LinkFaults {
 pub struct Links(BTreeMap<(ProcessId, Option<SocketAddr>), LinkFaults>);
 
 impl Links {
-    /// From now on, bytes meet these faults on their way.
+    /// From now on, bytes meet these faults on their way. A way that is blocked stays so: what was sent on it
+    /// arrives when it is open, and not later.
     pub fn disturb(&mut self, process: ProcessId, server: Option<SocketAddr>, faults: LinkFaults) {
-        self.0.insert((process, server), faults);
+        let before = self.0.get(&(process, server)).and_then(|it| it.blocked_until);
+        let blocked_until = faults.blocked_until.max(before);
+        self.0.insert((process, server), LinkFaults { blocked_until, ..faults });
     }
 
     /// These faults are over.
@@ -79,7 +82,9 @@ impl Links {
 
     /// What bytes of a process meet on their way to a server, and back.
     pub(super) fn faults(&self, process: ProcessId, server: SocketAddr) -> LinkFaults {
-        let one = self.0.get(&(process, Some(server)));
-        one.or_else(|| self.0.get(&(process, None))).copied().unwrap_or_default()
+        let of = |server| self.0.get(&(process, server)).copied();
+        let all = of(None).unwrap_or_default();
+        let one = of(Some(server)).unwrap_or(all);
+        LinkFaults { blocked_until: one.blocked_until.max(all.blocked_until), ..one }
     }
 }

@@ -44,7 +44,8 @@ impl Director {
     }
 
     fn disturb_link(&mut self, name: &str, link: Link, faults: LinkFaults, time: Micros) {
-        let (now, until) = (self.now(), self.now() + time);
+        let (now, before) = (self.now(), self.links_until.get(&link).copied());
+        let until = (now + time).max(before.unwrap_or_default());
         self.network().links.disturb(link.0, link.1, faults);
         self.links_until.insert(link, until);
         self.note_of(link.0, name, Effect::Away, (now, until + faults.longest_stall));
