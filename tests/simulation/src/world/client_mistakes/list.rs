@@ -174,6 +174,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "self.rates.clone()",
     )
     .on(Deployment::Cluster),
+    // A rate loses what the copy takes. Needed: a rule that a rate loses no more than its callers have used, where
+    // no answer is lost for good.
     mistake(
         "a-take-is-settled-though-a-copy-may-arrive",
         0,
