@@ -131,7 +131,7 @@ impl OrderedAcquire<'_> {
     async fn acquire(&mut self) -> Result<LeaseSet, LockError> {
         loop {
             if self.patience.shared.client.keeper.shutdown.has_begun() {
-                return Err(LockError::ShutDown);
+                return self.patience.give_up((&self.locks[0]).into(), LockError::ShutDown);
             }
             let mut leases = match self.acquire_atomically().await? {
                 Some(leases) => leases,

@@ -66,7 +66,8 @@ impl<'a> Patience<'a> {
                 () = self.shared.client.keeper.shutdown.begun() => Err(LockError::ShutDown),
             }
         };
-        UnderWay(Some(of)).until(slept).await
+        let slept = UnderWay(Some(of)).until(slept).await;
+        slept.or_else(|error| self.give_up(of, error))
     }
 
     /// Counts an attempt that failed because of this lock or rate.

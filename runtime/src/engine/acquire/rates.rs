@@ -139,7 +139,7 @@ impl<'a> Rates<'a> {
         let mut pending = anew(patience);
         loop {
             if patience.shared.client.keeper.shutdown.has_begun() {
-                return Err(LockError::ShutDown);
+                return patience.give_up((&self.0[0]).into(), LockError::ShutDown);
             }
             if pending.is_late() {
                 pending = anew(patience);
@@ -177,7 +177,6 @@ impl Patience<'_> {
 
     /// Waits for the time at which a rate allows the request. Nothing is held meanwhile.
     pub(super) async fn wait_for(&self, spec: &TakeSpec, after: Duration) -> Result<(), LockError> {
-        let ended = self.sleep(after, spec.into()).await;
-        ended.or_else(|error| self.give_up(spec.into(), error))
+        self.sleep(after, spec.into()).await
     }
 }
