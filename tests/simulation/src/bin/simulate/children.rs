@@ -129,7 +129,7 @@ pub(crate) fn many(from: u64, count: u64, arguments: &Arguments) -> ExitCode {
         "{count} worlds of {seconds} s in {took:.1} s: {requests} requests, {grants} grants, bad seeds: \
          {bad:?}"
     );
-    if let Some(busy) = limits::processor_time().filter(|busy| *busy > 0.0) {
+    if let Some(busy) = limits::processor_time(limits::Of::Children).filter(|busy| *busy > 0.0) {
         let rate = f64::from(grants) / busy;
         println!("{busy:.0} s of processor time: {rate:.0} grants a second of it");
     }
