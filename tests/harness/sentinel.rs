@@ -242,17 +242,16 @@ async fn knows(redis: &mut MultiplexedConnection, replicas: usize) -> bool {
         && all.iter().filter(follows).count() == replicas
 }
 
-/// Waits until a replica has all that its master has.
+/// Waits until a replica has all that its master has. A sentinel that changes its master ends its connections.
 ///
 /// # Panics
 ///
 /// If that does not come about.
 pub async fn until_linked(replica: &Server) {
-    let mut redis = replica.redis().await;
-    until("it follows its master", async || {
-        let info: String =
-            redis::cmd("INFO").arg("replication").query_async(&mut redis).await.expect("INFO");
-        info.contains("master_link_status:up")
-    })
-    .await;
+    let info = async || -> redis::RedisResult<String> {
+        let mut redis = replica.try_redis().await?;
+        redis::cmd("INFO").arg("replication").query_async(&mut redis).await
+    };
+    let is_linked = async || info().await.is_ok_and(|info| info.contains("master_link_status:up"));
+    until("it follows its master", is_linked).await;
 }
