@@ -6,6 +6,9 @@ use super::stored::{Place, Stored};
 /// A waiter of whom nothing else is known.
 const UNKNOWN: &str = "1 None None false";
 
+/// So many waiters are shown, the first ones.
+const MOST: usize = 64;
+
 /// What is stored of a lock, as it is to be shown.
 pub(super) fn shown(place: &Place, stored: &Stored) -> Vec<String> {
     let record = stored.record();
@@ -30,7 +33,7 @@ pub(super) fn shown(place: &Place, stored: &Stored) -> Vec<String> {
     holders.sort();
     lines.extend(holders);
     lines.push(format!("{} wait", stored.queue.as_ref().map_or(0, |queue| queue.value.len())));
-    for (id, _) in stored.queue.iter().flat_map(|queue| &queue.value) {
+    for (id, _) in stored.queue.iter().flat_map(|queue| &queue.value).take(MOST) {
         // What it asked for may have been deleted by hand.
         let ask = stored.ask(id);
         let waiter = ask.and_then(|ask| ask.holder(id)).map_or_else(|| UNKNOWN.to_owned(), how);
