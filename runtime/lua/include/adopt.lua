@@ -18,11 +18,13 @@ local function adopt(lock, holders, holder, from, ttl_ms)
     ended = from_id
   end
   token, own = fence(holders, holder, token, now)
-  put_in(holders, holder, ttl_ms, now_ms)
+  put_in(holders, holder, ttl_ms, now_ms, function(lasts_ms)
+    local written = KIND .. 'H' .. string.sub(rec, 3, 36) .. token .. flag .. ended
+    redis.call('SET', lock, written, 'PX', stays_ms(token, lasts_ms, now_ms))
+  end)
   -- The former lease may have been the last to end.
   local expiry_ms = rest_ms(holders, now_ms)
   redis.call('PEXPIRE', holders, expiry_ms)
-  local rec_ms = stays_ms(token, expiry_ms, now_ms)
-  redis.call('SET', lock, KIND .. 'H' .. string.sub(rec, 3, 36) .. token .. flag .. ended, 'PX', rec_ms)
+  redis.call('PEXPIRE', lock, stays_ms(token, expiry_ms, now_ms))
   return {1, tonumber(own)}
 end

@@ -15,7 +15,7 @@ local function move_on(keys, rec, id, now)
     keys.limit = string.sub(rec, 3, 36)
   end
   if not nobody_waits(flag, keys.queue) then
-    _, token, offers = serve(keys, nil, nil, token, now)
+    _, token, offers = serve(keys, nil, nil, token, id, now)
   end
   settle(keys, token, id, now_ms)
   tell_all(keys, offers)

@@ -7,11 +7,13 @@
 --- when this permit or reader is held; and the marks of include/recall_clients. Goes after
 --- include/holder and include/fields.
 
--- Adds a holder, or gives it a new deadline. Returns how long the set lasts.
-local function put_in(holders, holder, lasts_ms, now_ms)
+-- Adds a holder, or gives it a new deadline. `write` writes the record, told how long the set lasts, before
+-- the holder is there: a script that lacks a right halfway leaves no holder with another's token.
+local function put_in(holders, holder, lasts_ms, now_ms, write)
   -- The expiry before the member: a user without the right to PEXPIRE leaves nothing behind.
   local expiry_ms = math.max(redis.call('PTTL', holders), lasts_ms)
   local is_there = redis.call('PEXPIRE', holders, expiry_ms)
+  write(expiry_ms)
   local is_new = redis.call('ZADD', holders, now_ms + lasts_ms, holder) == 1
   if is_there == 0 then redis.call('PEXPIRE', holders, expiry_ms) end
   local is_noted, why = true, nil
@@ -19,7 +21,6 @@ local function put_in(holders, holder, lasts_ms, now_ms)
   -- Without the right to ZINCRBY: a holder that counts for less would let in too many.
   if not is_noted then redis.call('ZREM', holders, holder); error(why, 0) end
   if is_writer(holder) then redis.call('ZADD', holders, -(now_ms + lasts_ms), '!') end
-  return expiry_ms
 end
 
 local function take_out(holders, holder)

@@ -8,21 +8,13 @@ local function may_reenter(keys, holder)
   return is_live(redis.call('ZSCORE', keys.holders, holder), now_ms) or owns(keys.holders, holder, now_ms)
 end
 
--- Returns true if the request has it. Beside a free record it has not: the script that put it in lacked a
--- right, and has written no token.
-local function has(keys, holder, is_free, now_ms)
-  local is_there = is_live(redis.call('ZSCORE', keys.holders, holder), now_ms)
-  if is_there and is_free then take_out(keys.holders, holder) end
-  return is_there and not is_free
-end
-
 local function read_or_write(keys, holder, ttl_ms, waits)
   local id, live_ms = string.sub(holder, 1, 34), waits_in(waits)
-  local refusal, token, flag, ended, nobody, is_free = look(keys, id, ttl_ms, waits)
+  local refusal, token, flag, ended, nobody = look(keys, id, ttl_ms, waits)
   if refusal then return refusal end
   local now = clock()
   local now_ms = to_ms(now)
-  local has_it = has(keys, holder, is_free, now_ms)
+  local has_it = is_live(redis.call('ZSCORE', keys.holders, holder), now_ms)
   local owned = not has_it and owns(keys.holders, holder, now_ms)
   if owned and is_writer(holder) and (live_ms > 0 or not is_sole_reader(keys.holders, holder, now_ms)) then
     leave(keys.queue, keys.waiters, id)

@@ -21,7 +21,8 @@ end
 
 local function take_permit(permit, ttl_ms)
   local now_ms = to_ms(clock())
-  local lasts_ms = put_in(permit.holders, permit.holder, ttl_ms, now_ms)
-  local rec = KIND .. 'H' .. counted(permit.limit) .. permit.token .. permit.flag .. permit.ended
-  redis.call('SET', permit.lock, rec, 'PX', stays_ms(permit.token, lasts_ms, now_ms))
+  put_in(permit.holders, permit.holder, ttl_ms, now_ms, function(lasts_ms)
+    local rec = KIND .. 'H' .. counted(permit.limit) .. permit.token .. permit.flag .. permit.ended
+    redis.call('SET', permit.lock, rec, 'PX', stays_ms(permit.token, lasts_ms, now_ms))
+  end)
 end

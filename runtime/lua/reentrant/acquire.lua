@@ -32,14 +32,11 @@
 local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[4]}
 local holder, ttl_ms, waits = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
-local refusal, token, flag, ended, nobody, is_free = look(keys, string.sub(holder, 1, 34), ttl_ms, waits)
+local refusal, token, flag, ended, nobody = look(keys, string.sub(holder, 1, 34), ttl_ms, waits)
 if refusal then return refusal end
 local now = clock()
 local now_ms = to_ms(now)
-local owned = owns(keys.holders, holder, now_ms)
--- A script that lacked a right put it in, and wrote no record.
-if owned and is_free then take_out(keys.holders, holder); owned = false end
-if owned or nobody and fits(keys.holders, holder, nil, now_ms) then
+if owns(keys.holders, holder, now_ms) or nobody and fits(keys.holders, holder, nil, now_ms) then
   return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)
 elseif nobody and waits == '' then
   return {0, free_in(keys.holders, now_ms)}

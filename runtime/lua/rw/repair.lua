@@ -31,6 +31,7 @@ if lasts_ms == 0 or ended == string.sub(holder, 1, 34) or not fits(holders, hold
 end
 local own, refusal = raised(last, token, lasts_ms)
 if refusal then return refusal end
-local expiry_ms = stays_ms(own, put_in(holders, holder, lasts_ms, now_ms), now_ms)
-redis.call('SET', lock, KIND .. 'H' .. NOBODY .. own .. flag .. ended, 'PX', expiry_ms)
+put_in(holders, holder, lasts_ms, now_ms, function(expiry_ms)
+  redis.call('SET', lock, KIND .. 'H' .. NOBODY .. own .. flag .. ended, 'PX', stays_ms(own, expiry_ms, now_ms))
+end)
 return {1, tonumber(own)}

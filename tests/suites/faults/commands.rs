@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use leasehold::LossReason::Taken;
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{Adoption, Ask, Attempt, ClientId, Kind, Owner, Renewal, Request};
+use leasehold::store::{
+    Adoption, Ask, Attempt, ClientId, Kind, Owner, QueuePosition, Renewal, Request, Waiting,
+};
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
@@ -135,38 +137,54 @@ async fn a_full_server_allows_adoption() {
 }
 
 /// The server keeps what a script had done before it lacked a right. Who asks again gets a permit of its
-/// whole weight, and a token of its own.
+/// whole weight, and a token of its own; so does a waiter that such a script has served.
 #[tokio::test]
 async fn a_grant_that_a_missing_right_cuts_short_is_none() {
     let server = Server::start();
     let (store, mut redis) = (store(&server).await, server.redis().await);
-    let mut refused = async |request: &Request, word: &str| {
-        let _ = ask(&mut redis, &format!("ACL SETUSER default -{word}")).await;
-        let answer = store.acquire(request, None).await;
-        assert!(answer.is_err(), "{answer:?}");
-        let _ = ask(&mut redis, &format!("ACL SETUSER default +{word}")).await;
+    let mut user = async |right: &str| {
+        let _ = ask(&mut redis, &format!("ACL SETUSER default {right}")).await;
     };
     let permits = |weight| request("permits", Kind::Semaphore { limit: 3, weight });
     let all = permits(3);
-    refused(&all, "zincrby").await;
+    user("-zincrby").await;
+    assert!(store.acquire(&all, None).await.is_err());
+    user("+zincrby").await;
     let granted = store.acquire(&all, None).await.unwrap();
     assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
     let more = store.acquire(&permits(1), None).await.unwrap();
     assert!(matches!(more, Attempt::Busy { .. }), "{more:?}");
 
+    let waits = || {
+        let position = QueuePosition::New { age: Duration::ZERO };
+        Some(Waiting { live: Duration::from_secs(20), position })
+    };
     for kind in [Kind::Reentrant, Kind::Write] {
         let name = format!("{kind:?}");
-        let first = request(&name, kind);
+        let [first, next] = [(); 2].map(|()| request(&name, kind));
+        let last = Request { owner: Owner::new("other").ok(), ..request(&name, kind) };
         let Attempt::Granted { token: before } = store.acquire(&first, None).await.unwrap() else {
             panic!("{kind:?} is free")
         };
         let _ = store.release(&first, Duration::ZERO).await.unwrap();
-        let next = request(&name, kind);
-        refused(&next, "set").await;
+        user("-set").await;
+        assert!(store.acquire(&next, None).await.is_err());
+        user("+set").await;
         let Attempt::Granted { token } = store.acquire(&next, None).await.unwrap() else {
             panic!("{kind:?} is free")
         };
         assert!(token > before, "{kind:?}: {token} after {before}");
+
+        let queued = store.acquire(&last, waits()).await.unwrap();
+        assert!(matches!(queued, Attempt::Queued { .. }), "{queued:?}");
+        user("-zcard").await;
+        assert!(store.release(&next, Duration::ZERO).await.is_err());
+        user("+zcard").await;
+        let Attempt::Granted { token: of_last } = store.acquire(&last, waits()).await.unwrap()
+        else {
+            panic!("{kind:?} was offered")
+        };
+        assert!(of_last > token, "{kind:?}: {of_last} after {token}");
     }
 }
 

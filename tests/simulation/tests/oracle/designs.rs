@@ -56,8 +56,8 @@ const MISTAKES: &[Mistake] = mistakes! {
         "elseif has_it or owned or nobody and fits(" => "elseif has_it or owned or fits(",
         "has overtaken", 3;
     "a hold overtakes the queue":
-        "if owned or nobody and fits(" =>
-        "if owned or fits(",
+        "if owns(keys.holders, holder, now_ms) or nobody and fits(" =>
+        "if owns(keys.holders, holder, now_ms) or fits(",
         "has overtaken", 6;
     "whoever does not fit is skipped":
         "if not fits(keys.holders, holder, limit, now_ms) then break end" =>
@@ -71,7 +71,7 @@ const MISTAKES: &[Mistake] = mistakes! {
          if not fits(keys.holders, holder, limit, now_ms) then break end\nend",
         "has overtaken", 2;
     "an owner that comes again waits for its hold":
-        "if owned or nobody" => "if nobody",
+        "if owns(keys.holders, holder, now_ms) or nobody" => "if nobody",
         "waits for its own owner", 1;
     "an owner that reads again waits for itself":
         "elseif has_it or owned or nobody" => "elseif has_it or nobody",
@@ -111,9 +111,9 @@ const MISTAKES: &[Mistake] = mistakes! {
         "take_out(holders, from)" => "",
         "may still have what was adopted", 1;
     "an adopter beside its owner's holds has a new token":
-        "token, own = fence(holders, holder, token, now)\nput_in(holders, holder, ttl_ms, now_ms)\nlocal expiry_ms" =>
+        "token, own = fence(holders, holder, token, now)\nput_in(" =>
         "token = KIND == 'E' and next_token(token) or token\n\
-         token, own = fence(holders, holder, token, now)\nput_in(holders, holder, ttl_ms, now_ms)\nlocal expiry_ms",
+         token, own = fence(holders, holder, token, now)\nput_in(",
         " after ", 5;
 };
 

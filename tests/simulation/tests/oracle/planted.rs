@@ -78,8 +78,7 @@ const MISTAKES: &[Mistake] = mistakes! {
         "state, expiry_ms = string.sub(rec, 2, 36), left_ms" => "state, expiry_ms = 'H' .. NOBODY, left_ms",
         "limit";
     "an offer does not say its limit":
-        "keys.limit, token, own = counted(limit), fence(keys.holders, holder, token, now)" =>
-        "token, own = fence(keys.holders, holder, token, now)",
+        "keys.limit = counted(limit)\nlocal lasts_ms" => "local lasts_ms",
         "limit";
     "weights do not count":
         "'+inf') - more + weight" => "'+inf') + weight",
