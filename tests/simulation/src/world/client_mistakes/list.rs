@@ -339,7 +339,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .among(&[Fault::Stalls])
     .without_kills(),
-    // 23 seeds of former worlds showed it once; 100 of these do not. Needed: a rule that a try is not refused for what
+    // Seed 23 of former worlds showed it; 100 seeds of these do not. Needed: a rule that a try is not refused for what
     // its own client has released before it asked.
     mistake(
         "a-release-is-passed-by-the-next-ask",
